@@ -1,0 +1,66 @@
+"""HyNet local features: use them, train them, measure them.
+
+    import hynet
+    descriptor = hynet.load("rootsift")          # a name, or the path of a checkpoint or of published weights
+    vectors = descriptor.describe(patches)       # (N, S, S) uint8 -> (N, 128) float32 unit rows
+
+Names are imported when they are first used, so that `import hynet` costs nothing and using never loads torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import bench, benchmarks, datasets, descriptors, detectors, losses, metrics, mining, similarity
+    from .errors import HynetError
+    from .loading import load
+    from .types import Features, Keypoints, Matches, PatchPairs, PatchSet, Table
+
+__version__ = "0.1.0"
+
+# public name -> the module it lives in; a module itself lives in the package
+_HOMES = {
+    "load": "loading",
+    "Features": "types",
+    "Keypoints": "types",
+    "Matches": "types",
+    "PatchPairs": "types",
+    "PatchSet": "types",
+    "Table": "types",
+    "HynetError": "errors",
+}
+_MODULES = ("bench", "benchmarks", "datasets", "descriptors", "detectors", "losses", "metrics", "mining", "similarity")
+
+__all__ = [
+    "Features",
+    "HynetError",
+    "Keypoints",
+    "Matches",
+    "PatchPairs",
+    "PatchSet",
+    "Table",
+    "bench",
+    "benchmarks",
+    "datasets",
+    "descriptors",
+    "detectors",
+    "load",
+    "losses",
+    "metrics",
+    "mining",
+    "similarity",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    if name in _MODULES:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,7 @@
+"""`python -m hynet` is the command line."""
+
+import sys
+
+from hynet.cli import main
+
+sys.exit(main())

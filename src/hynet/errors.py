@@ -1,0 +1,66 @@
+"""What can go wrong, and the sentence a user reads.
+
+HynetError              the command line prints its sentence and leaves with exit code 2
+├── BadInput            an argument, array or file that cannot be used
+│   ├── UnknownName     a name that is in none of our tables; lists what is there
+│   └── UnreadableImage a photo that cannot be read, and why
+├── DataNotFound        a data set is not where it should be; says where to put it
+├── BadData             a data set is there, but broken
+├── BadWeights          a weights file that is not one of ours, or of the published ones
+└── MissingExtra        an optional package is not installed; names the extra
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from types import ModuleType
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+
+class HynetError(Exception):
+    """Its message is one sentence that says what is wrong and what to do."""
+
+
+class BadInput(HynetError, ValueError): ...
+
+
+class UnknownName(BadInput, KeyError):
+    __str__ = Exception.__str__  # KeyError would show the sentence in quotes
+
+
+class UnreadableImage(BadInput): ...
+
+
+class DataNotFound(HynetError, FileNotFoundError): ...
+
+
+class BadData(HynetError, ValueError): ...
+
+
+class BadWeights(HynetError, ValueError): ...
+
+
+class MissingExtra(HynetError, ImportError): ...
+
+
+def choose(table: Mapping[str, Value], name: str, kind: str) -> Value:
+    """The entry of that name, or a sentence that lists the names there are."""
+    if name not in table:
+        names = list(table)
+        choices = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+        raise UnknownName(f"no {kind} {name!r}; choose {choices}.")
+    return table[name]
+
+
+def need(module: str, extra: str, purpose: str) -> ModuleType:
+    """Import an optional package where it is used, or say which extra brings it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        if error.name is not None and error.name.split(".")[0] != module.split(".")[0]:
+            raise  # the package is there, but one of its own imports is not: not ours to explain
+        package = module.split(".")[0]
+        raise MissingExtra(f"{purpose} needs {package}: pip install 'hynet-features[{extra}]'") from None

@@ -1,0 +1,205 @@
+"""The nouns that flow through the package. Read this first.
+
+Pixels everywhere: (x, y), the CENTRE of the top-left pixel is (0, 0), y points down, angles turn from x towards y.
+Letters everywhere: N keypoints or pairs, D descriptor size, P patches, S patch side, K matches, H and W pixels.
+All values are frozen and checked once, when they are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .errors import BadInput
+
+Array = NDArray[Any]
+
+# How long work reports itself: progress(done, total, what). The library never prints; the command line draws a bar.
+Progress = Callable[[int, int, str], None]
+
+
+def silent(done: int, total: int, what: str) -> None:
+    """The default progress: nobody is watching."""
+
+
+@dataclass(frozen=True)
+class PatchSet:
+    """Grey patches and which of them show the same 3-D point. `patches` may be memory-mapped."""
+
+    patches: Array  # (P, S, S) uint8
+    points: Array  # (P,) int64; same number = same 3-D point
+    images: Array | None = None  # (P,) reference image: two points of one image are certainly different
+    scenes: Array | None = None  # (P,) scene number: two points of different scenes are certainly different
+
+    def __post_init__(self) -> None:
+        if self.patches.ndim != 3 or self.patches.shape[1] != self.patches.shape[2] or self.patches.dtype != np.uint8:
+            raise BadInput(f"patches must be (P, S, S) uint8, got {self.patches.shape} {self.patches.dtype}.")
+        for name in ("points", "images", "scenes"):
+            column = getattr(self, name)
+            if column is not None and column.shape != (len(self.patches),):
+                raise BadInput(f"{name} must have one number per patch ({len(self.patches)}), got {column.shape}.")
+
+    def __len__(self) -> int:
+        return len(self.patches)
+
+
+@dataclass(frozen=True)
+class PatchPairs:
+    """Pairs of rows of a PatchSet that are known to match or known not to: what FPR@95 is measured on."""
+
+    first: Array  # (N,) int64
+    second: Array  # (N,) int64
+    is_match: Array  # (N,) bool
+
+    def __post_init__(self) -> None:
+        if not (self.first.shape == self.second.shape == self.is_match.shape) or self.first.ndim != 1:
+            raise BadInput(
+                f"pairs need three columns of one length, got {self.first.shape}, {self.second.shape}, "
+                f"{self.is_match.shape}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+
+@dataclass(frozen=True)
+class Keypoints:
+    """Local frames [A | xy]: A takes the unit circle to the region of ONE detector sigma around xy."""
+
+    frames: Array  # (N, 2, 3) float32
+    scores: Array  # (N,) float32, higher is better
+
+    def __post_init__(self) -> None:
+        frames = np.ascontiguousarray(self.frames, np.float32)
+        scores = np.ascontiguousarray(self.scores, np.float32)
+        if frames.ndim != 3 or frames.shape[1:] != (2, 3) or scores.shape != frames.shape[:1]:
+            raise BadInput(f"frames must be (N, 2, 3) with one score each, got {frames.shape} and {scores.shape}.")
+        object.__setattr__(self, "frames", frames)
+        object.__setattr__(self, "scores", scores)
+
+    @classmethod
+    def from_circles(cls, xy: ArrayLike, sigma: ArrayLike, angle: ArrayLike, scores: ArrayLike) -> Keypoints:
+        """From position (N, 2) in pixels, detector sigma (N,) in pixels, angle (N,) in radians."""
+        xy, sigma, angle = np.asarray(xy, np.float64), np.asarray(sigma, np.float64), np.asarray(angle, np.float64)
+        cos, sin = sigma * np.cos(angle), sigma * np.sin(angle)
+        frames = np.stack([np.stack([cos, -sin, xy[:, 0]], -1), np.stack([sin, cos, xy[:, 1]], -1)], 1)
+        return cls(frames.astype(np.float32), np.asarray(scores, np.float32))
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def __getitem__(self, rows: Any) -> Keypoints:
+        """The chosen keypoints: a slice, a mask or an array of rows."""
+        return Keypoints(self.frames[rows], self.scores[rows])
+
+    @property
+    def xy(self) -> Array:
+        """(N, 2) positions in pixels."""
+        return self.frames[:, :, 2]
+
+    @property
+    def sigma(self) -> Array:
+        """(N,) radius of the circle with the region's area, in pixels."""
+        A = self.frames[:, :, :2]
+        return np.sqrt(np.abs(A[:, 0, 0] * A[:, 1, 1] - A[:, 0, 1] * A[:, 1, 0]))
+
+    @property
+    def angle(self) -> Array:
+        """(N,) direction of the frame's first axis, in radians."""
+        return np.arctan2(self.frames[:, 1, 0], self.frames[:, 0, 0])
+
+
+@dataclass(frozen=True)
+class Features:
+    """What was found in one photo, and how each of it looks."""
+
+    keypoints: Keypoints
+    descriptors: Array  # (N, D) float32 unit rows
+    image_size: tuple[int, int]  # (width, height) of the original photo
+
+    def __post_init__(self) -> None:
+        if self.descriptors.ndim != 2 or len(self.descriptors) != len(self.keypoints):
+            raise BadInput(f"{len(self.keypoints)} keypoints need as many descriptors, got {self.descriptors.shape}.")
+
+    def __len__(self) -> int:
+        return len(self.keypoints)
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Which keypoint of the first photo goes with which of the second. Empty is an answer, not an error."""
+
+    indices: Array  # (K, 2) int64: row of the first, row of the second
+    distances: Array  # (K,) float32 between unit descriptors, 0 to 2
+
+    def __post_init__(self) -> None:
+        if self.indices.ndim != 2 or self.indices.shape[1] != 2 or self.distances.shape != self.indices.shape[:1]:
+            raise BadInput(
+                f"matches must be (K, 2) with one distance each, got {self.indices.shape} and {self.distances.shape}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, rows: Any) -> Matches:
+        return Matches(self.indices[rows], self.distances[rows])
+
+
+@dataclass(frozen=True)
+class Table:
+    """Results as people read them: one row a method, one column a number."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Mapping[str, Mapping[str, Any]]  # row name -> column -> value; a missing cell prints as a dash
+    source: str = ""  # the command or the paper's table that the numbers come from
+    formats: Mapping[str, str] = field(default_factory=dict)  # column -> format spec, e.g. "fpr95": ".2f"
+
+    def markdown(self) -> str:
+        """A GitHub table under its title."""
+        header = ["", *self.columns]
+        body = [[name, *(self._cell(row, column) for column in self.columns)] for name, row in self.rows.items()]
+        widths = [max(len(line[k]) for line in [header, *body]) for k in range(len(header))]
+        lines = [
+            "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
+            for line in [header, *body]
+        ]
+        rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
+        head = [f"**{self.title}**" + (f" ({self.source})" if self.source else ""), ""]
+        return "\n".join([*head, lines[0], rule, *lines[1:]])
+
+    def beside(self, paper: Table) -> Table:
+        """One table with the paper's rows above ours, each marked."""
+        columns = [*self.columns, *(column for column in paper.columns if column not in self.columns)]
+        rows = {f"{name} (paper)": row for name, row in paper.rows.items()} | dict(self.rows)
+        return Table(self.title, columns, rows, self.source, {**paper.formats, **self.formats})
+
+    def _cell(self, row: Mapping[str, Any], column: str) -> str:
+        value = row.get(column)
+        if value is None:
+            return "-"
+        spec = self.formats.get(column, ".2f" if isinstance(value, float) else "")
+        return format(value, spec)
+
+
+class Descriptor(Protocol):
+    """Patches to unit vectors. Any square patch size goes in; it is resized once, at the door."""
+
+    patch_size: int
+    dim: int
+
+    def describe(self, patches: Array) -> Array:
+        """(N, S, S) uint8 -> (N, dim) float32 unit rows."""
+        ...
+
+
+class Detector(Protocol):
+    """Photo to keypoints."""
+
+    def __call__(self, image: Array) -> Keypoints:
+        """(H, W) grey uint8 -> Keypoints."""
+        ...
