@@ -1,0 +1,331 @@
+"""The paper's losses, in the paper's order, then its rivals. ADD A LOSS: a function and a row in LOSSES.
+
+Every loss takes RAW anchors and positives (N, D), row i of both showing the same point, and any N >= 2; it
+normalises for itself, since HyNet's regulariser needs the lengths. Totals are means over the batch: the released
+code sums, which Adam hardly notices. Mining losses take `strangers`: who may serve as a negative.
+Where the text writes s(theta) as a distance (L_A, L_B), 1 - s is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .errors import BadInput
+from .mining import EVERY_OTHER, Strangers, distance, hardest_negatives, paired, unit
+
+NEIGHBOURS = 8  # of SOSNet's second-order graph
+AP_BINS = 25  # of DOAP's soft histogram
+
+
+@dataclass(frozen=True)
+class LossTerms:
+    """The loss, the terms that add up to it, and what the log shows of the batch."""
+
+    total: Tensor
+    terms: Mapping[str, Tensor]
+    d_pos: Tensor  # (N,) distance to the own partner, detached
+    d_neg: Tensor  # (N,) distance to the hardest stranger, detached
+    violated: Tensor  # share of pairs that still cost something
+
+
+Loss = Callable[..., LossTerms]
+
+
+def in_full_precision(loss: Loss) -> Loss:
+    """Check the batch, and leave autocast: losses subtract nearly equal numbers, so they run in float32 or more."""
+
+    @wraps(loss)
+    def run(raw_a: Tensor, raw_p: Tensor, **options: Any) -> LossTerms:
+        if raw_a.ndim != 2 or raw_a.shape != raw_p.shape or len(raw_a) < 2:
+            raise BadInput(
+                f"a loss needs two or more pairs, anchors and positives (N, D) alike, got {tuple(raw_a.shape)} and "
+                f"{tuple(raw_p.shape)}."
+            )
+        if raw_a.dtype != torch.float64:
+            raw_a, raw_p = raw_a.float(), raw_p.float()
+        with torch.autocast(raw_a.device.type, enabled=False):
+            return loss(raw_a, raw_p, **options)
+
+    return run
+
+
+# --- HyNet (Sec. 3) and its ablations (Sec. 5) ----------------------------------------------------------------------
+
+
+@in_full_precision
+def hynet(
+    raw_a: Tensor,
+    raw_p: Tensor,
+    *,
+    margin: float = 1.2,
+    alpha: float = 2.0,
+    gamma: float = 0.1,
+    z: float = 1.0,
+    sosr: float = 0.0,
+    strangers: Strangers = EVERY_OTHER,
+) -> LossTerms:
+    """L = mean max(0, m + s_H(theta+) - s_H(theta-)) + gamma R_L2 [+ sosr R_SOS].
+
+    z = 1 is the released form, to which m = 1.2 belongs; z = similarity.unit_slope(alpha) is the paper's.
+    """
+    a, p = unit(raw_a), unit(raw_p)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    hinge = (margin + hybrid(d_pos, alpha, z) - hybrid(d_neg, alpha, z)).relu()
+    terms = {"triplet": hinge.mean(), "norms": gamma * norm_difference(raw_a, raw_p)}
+    if sosr:
+        terms["second_order"] = sosr * second_order(a, p)
+    return _sum(terms, d_pos, d_neg, hinge)
+
+
+@in_full_precision
+def s_only(
+    raw_a: Tensor,
+    raw_p: Tensor,
+    *,
+    margin: float = 0.9,
+    gamma: float = 0.1,
+    strangers: Strangers = EVERY_OTHER,
+) -> LossTerms:
+    """HyNet's loss with s in place of s_H; the paper tunes the margin without naming it, 0.9 is L_B's."""
+    a, p = unit(raw_a), unit(raw_p)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    hinge = (margin + angular(d_pos) - angular(d_neg)).relu()
+    return _sum({"triplet": hinge.mean(), "norms": gamma * norm_difference(raw_a, raw_p)}, d_pos, d_neg, hinge)
+
+
+@in_full_precision
+def d_only(
+    raw_a: Tensor,
+    raw_p: Tensor,
+    *,
+    margin: float = 1.2,
+    gamma: float = 0.1,
+    strangers: Strangers = EVERY_OTHER,
+) -> LossTerms:
+    """HyNet's loss with d in place of s_H; the paper tunes the margin without naming it, 1.2 is L_B's."""
+    a, p = unit(raw_a), unit(raw_p)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    hinge = (margin + d_pos - d_neg).relu()
+    return _sum({"triplet": hinge.mean(), "norms": gamma * norm_difference(raw_a, raw_p)}, d_pos, d_neg, hinge)
+
+
+@in_full_precision
+def loss_a(raw_a: Tensor, raw_p: Tensor, *, margin: float = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
+    """L_A: s for positives, d for negatives."""
+    a, p = unit(raw_a), unit(raw_p)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    hinge = (margin + angular(d_pos) - d_neg).relu()
+    return _sum({"triplet": hinge.mean()}, d_pos, d_neg, hinge)
+
+
+@in_full_precision
+def loss_b(
+    raw_a: Tensor,
+    raw_p: Tensor,
+    *,
+    margin_s: float = 0.9,
+    margin_d: float = 1.2,
+    alpha: float = 2.0,
+    strangers: Strangers = EVERY_OTHER,
+) -> LossTerms:
+    """L_B: alpha times a triplet loss on s, plus one on d."""
+    a, p = unit(raw_a), unit(raw_p)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    hinge_s = (margin_s + angular(d_pos) - angular(d_neg)).relu()
+    hinge_d = (margin_d + d_pos - d_neg).relu()
+    terms = {"triplet_s": alpha * hinge_s.mean(), "triplet_d": hinge_d.mean()}
+    return _sum(terms, d_pos, d_neg, hinge_s + hinge_d)
+
+
+# --- the rivals -----------------------------------------------------------------------------------------------------
+
+
+@in_full_precision
+def hardnet(raw_a: Tensor, raw_p: Tensor, *, margin: float = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
+    """HardNet: triplet on d with the hardest negative in the batch."""
+    a, p = unit(raw_a), unit(raw_p)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    hinge = (margin + d_pos - d_neg).relu()
+    return _sum({"triplet": hinge.mean()}, d_pos, d_neg, hinge)
+
+
+@in_full_precision
+def sosnet(
+    raw_a: Tensor,
+    raw_p: Tensor,
+    *,
+    margin: float = 1.0,
+    sosr: float = 1.0,
+    strangers: Strangers = EVERY_OTHER,
+) -> LossTerms:
+    """SOSNet: quadratic hinge on d, plus second-order similarity."""
+    a, p = unit(raw_a), unit(raw_p)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    hinge = (margin + d_pos - d_neg).relu().square()
+    return _sum({"triplet": hinge.mean(), "second_order": sosr * second_order(a, p)}, d_pos, d_neg, hinge)
+
+
+@in_full_precision
+def tfeat(raw_a: Tensor, raw_p: Tensor, *, margin: float = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
+    """TFeat: triplet with anchor swap on RAW distances; the negative is a random stranger, not a mined one.
+
+    Batches are shuffled, so the next pair's positive is as random as any; with known labels, the next certain one.
+    """
+    other = raw_p[_next_stranger(raw_p, strangers)]
+    d_pos = _raw_distance(raw_a, raw_p)
+    d_neg = torch.minimum(_raw_distance(raw_a, other), _raw_distance(raw_p, other))
+    hinge = (margin + d_pos - d_neg).relu()
+    return _sum({"triplet": hinge.mean()}, d_pos, d_neg, hinge)
+
+
+@in_full_precision
+def l2net(
+    raw_a: Tensor,
+    raw_p: Tensor,
+    *,
+    maps: Sequence[tuple[Tensor, Tensor]] = (),
+    strangers: Strangers = EVERY_OTHER,
+) -> LossTerms:
+    """L2-Net: E1 (relative distance) + E2 (no two outputs alike) + E3 (E1 for intermediate feature maps), over N.
+
+    `maps` holds (anchor, positive) feature maps, (N, C, H, W) each: the paper takes the first and last normalisation.
+    """
+    a, p = unit(raw_a), unit(raw_p)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    terms = {
+        "relative": _relative(2 - distance(a @ p.T), strangers.certain),
+        "correlation": (_correlation(raw_a) + _correlation(raw_p)) / (2 * len(a)),
+    }
+    if maps:
+        flat = [(unit(first.flatten(1)), unit(second.flatten(1))) for first, second in maps]
+        terms["maps"] = torch.stack([_relative(f @ g.T, strangers.certain) for f, g in flat]).sum()
+    return _sum(terms, d_pos, d_neg, d_pos > d_neg)
+
+
+@in_full_precision
+def doap(
+    raw_a: Tensor,
+    raw_p: Tensor,
+    *,
+    bins: int = AP_BINS,
+    strangers: Strangers = EVERY_OTHER,
+) -> LossTerms:
+    """DOAP: 1 - average precision of finding each patch's partner among the batch, by soft binning."""
+    a, p = unit(raw_a), unit(raw_p)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    cosines = a @ p.T
+    precision = torch.cat([_soft_precision(side, bins, strangers.certain) for side in (cosines, cosines.T)])
+    return _sum({"precision": 1 - precision.mean()}, d_pos, d_neg, d_pos > d_neg)
+
+
+# --- the terms they are made of -------------------------------------------------------------------------------------
+
+
+def angular(d: Tensor) -> Tensor:
+    """1 - s, from d."""
+    return d.square() / 2
+
+
+def hybrid(d: Tensor, alpha: float, z: float) -> Tensor:
+    """s_H = [alpha (1 - s) + d] / Z, from d."""
+    return (alpha * angular(d) + d) / z
+
+
+def norm_difference(raw_a: Tensor, raw_p: Tensor) -> Tensor:
+    """R_L2 = mean (|x| - |x+|)^2, before normalisation."""
+    return (_length(raw_a) - _length(raw_p)).square().mean()
+
+
+def second_order(a: Tensor, p: Tensor) -> Tensor:
+    """R_SOS: neighbours of an anchor should be as far from it as their partners are from its partner. Unit rows.
+
+    Neighbours are the union of the 8 nearest over L, R and LR.
+    """
+    left, right = distance(a @ a.T), distance(p @ p.T)  # (N, N)
+    with torch.no_grad():
+        neighbours = torch.zeros_like(left, dtype=torch.bool)
+        for matrix in (left, right, distance(a @ p.T)):
+            others = matrix.clone().fill_diagonal_(torch.inf)
+            neighbours.scatter_(1, others.topk(min(NEIGHBOURS, len(a) - 1), largest=False).indices, True)
+    return ((left - right).square() * neighbours).sum(1).add(1e-6).sqrt().mean()
+
+
+def _relative(scores: Tensor, certain: Tensor | None) -> Tensor:
+    """-log of the partner's share, over rows and over columns. (N, N) -> scalar."""
+    if certain is not None:
+        mine = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
+        scores = scores.masked_fill(~(certain | mine), -torch.inf)
+    own = scores.diagonal()
+    return (scores.logsumexp(1) - own + scores.logsumexp(0) - own).mean() / 2
+
+
+def _correlation(raw: Tensor) -> Tensor:
+    """Sum of squared correlations between different outputs over the batch. (N, D) -> scalar."""
+    centred = raw - raw.mean(0)
+    outputs = centred * torch.rsqrt(centred.square().sum(0) + 1e-10)
+    correlations = outputs.T @ outputs  # (D, D)
+    return correlations.square().sum() - correlations.diagonal().square().sum()
+
+
+def _soft_precision(cosines: Tensor, bins: int, certain: Tensor | None) -> Tensor:
+    """Average precision of each row, whose only right answer is on the diagonal. (N, N) -> (N,).
+
+    Squared distances 0..4 fall into triangular bins; He et al.'s closed form for ties gives
+    AP = sum_k h+_k (H+_(k-1) + H+_k + 1) / (H_(k-1) + H_k + 1), with h+ and H+ of the partner, H of everybody.
+    """
+    width = 4 / (bins - 1)
+    centres = torch.arange(bins, device=cosines.device, dtype=cosines.dtype) * width
+    squared = (2 - 2 * cosines).clamp(0, 4)
+    right = (1 - (squared.diagonal()[:, None] - centres).abs() / width).relu()  # (N, bins)
+    mine = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
+    counted = mine | certain if certain is not None else torch.ones_like(mine)
+    # Bin by bin: (N, N, bins) at once would be bins times the memory of the matrices.
+    everybody = torch.stack(
+        [((1 - (squared - centre).abs() / width).relu() * counted).sum(1) for centre in centres], dim=1
+    )  # (N, bins)
+    right_so_far, all_so_far = right.cumsum(1), everybody.cumsum(1)
+    precision = (2 * right_so_far - right + 1) / (2 * all_so_far - everybody + 1)
+    return (right * precision).sum(1)
+
+
+def _next_stranger(rows: Tensor, strangers: Strangers) -> Tensor:
+    """For each pair, the next one in the batch that is a certain stranger. -> (N,) row numbers."""
+    count = len(rows)
+    steps = torch.arange(count, device=rows.device)
+    if strangers.certain is None:
+        return (steps + 1) % count
+    ahead = (steps[:, None] + 1 + steps[None, :]) % count  # (N, N): the others in order of turn
+    return ahead[steps, strangers.certain.gather(1, ahead).int().argmax(1)]
+
+
+def _raw_distance(a: Tensor, b: Tensor) -> Tensor:
+    return (a - b).square().sum(1).add(1e-6).sqrt()
+
+
+def _length(raw: Tensor) -> Tensor:
+    return raw.square().sum(1).add(1e-10).sqrt()
+
+
+def _sum(terms: Mapping[str, Tensor], d_pos: Tensor, d_neg: Tensor, cost: Tensor) -> LossTerms:
+    total = torch.stack(list(terms.values())).sum()
+    return LossTerms(total, terms, d_pos.detach(), d_neg.detach(), (cost.detach() > 0).float().mean())
+
+
+LOSSES: dict[str, Loss] = {
+    "hynet": hynet,
+    "s_only": s_only,
+    "d_only": d_only,
+    "loss_a": loss_a,
+    "loss_b": loss_b,
+    "hardnet": hardnet,
+    "sosnet": sosnet,
+    "tfeat": tfeat,
+    "l2net": l2net,
+    "doap": doap,
+}

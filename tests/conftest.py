@@ -1,0 +1,38 @@
+"""What several test files share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+# Before torch is imported anywhere: see hynet.cli.main.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+# A shared machine stalls now and then: a slow example is not a wrong one. Same examples every run.
+settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("ci")
+
+SHARED = Path(__file__).parents[2] / "shared"
+
+
+@pytest.fixture
+def patches() -> np.ndarray:
+    """(24, 32, 32) uint8 with structure: noise under a few octaves of blur."""
+    import cv2
+
+    random = np.random.default_rng(0)
+    fields = random.normal(0, 1, (24, 32, 32)).astype(np.float32)
+    smooth = np.stack([sum(cv2.GaussianBlur(field, (0, 0), sigma) * sigma for sigma in (1, 2, 4)) for field in fields])
+    return np.clip(128 + 60 * smooth / smooth.std(), 0, 255).astype(np.uint8)
+
+
+def shared_file(name: str) -> Path:
+    """A file beside the project, or a skip: the suite passes without it."""
+    path = SHARED / name
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    return path

@@ -1,0 +1,198 @@
+"""Every equation as slow loops over single vectors: what the fast code is measured against.
+
+Written in torch, one number at a time, so that autograd gives the gradient of each loop as well.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import torch
+from torch import Tensor
+
+TOO_CLOSE, EPSILON = 0.008, 1e-6
+
+
+def unit(x: Tensor) -> Tensor:
+    return x / torch.sqrt((x * x).sum() + 1e-10)
+
+
+def cosine(x: Tensor, y: Tensor) -> Tensor:
+    return (unit(x) * unit(y)).sum()
+
+
+def distance(x: Tensor, y: Tensor) -> Tensor:
+    return torch.sqrt(torch.clamp(2 - 2 * cosine(x, y), min=0) + EPSILON)
+
+
+def hybrid(d: Tensor, alpha: float, z: float) -> Tensor:
+    return (alpha * d**2 / 2 + d) / z
+
+
+def hinge(x: Tensor) -> Tensor:
+    return torch.clamp(x, min=0)
+
+
+def hardest(a: Tensor, p: Tensor, i: int, allowed=None, pool=(), pool_allowed=None) -> Tensor:
+    """The nearest stranger of pair i: over anchor-anchor, positive-positive, anchor-positive, positive-anchor."""
+    best, nearest = inf, torch.tensor(2.0, dtype=a.dtype)
+    candidates = []
+    for j in range(len(a)):
+        if j != i and (allowed is None or allowed[i][j]):
+            candidates += [(a[i], a[j]), (p[i], p[j]), (a[i], p[j]), (p[i], a[j])]
+    for m in range(len(pool)):
+        if pool_allowed is None or pool_allowed[i][m]:
+            candidates += [(a[i], pool[m]), (p[i], pool[m])]
+    for x, y in candidates:
+        d = distance(x, y)
+        if d.item() > TOO_CLOSE and d.item() < best:
+            best, nearest = d.item(), d
+    return nearest
+
+
+def mean(values: list[Tensor]) -> Tensor:
+    return sum(values[1:], values[0]) / len(values)
+
+
+def norms(a: Tensor, p: Tensor) -> Tensor:
+    def length(x: Tensor) -> Tensor:
+        return torch.sqrt((x * x).sum() + 1e-10)
+
+    return mean([(length(a[i]) - length(p[i])) ** 2 for i in range(len(a))])
+
+
+def second_order(a: Tensor, p: Tensor, neighbours: int = 8) -> Tensor:
+    count = len(a)
+    rows = []
+    for i in range(count):
+        chosen: set[int] = set()
+        for x, others in ((a[i], a), (p[i], p), (a[i], p)):
+            order = sorted((j for j in range(count) if j != i), key=lambda j: distance(x, others[j]).item())
+            chosen |= set(order[:neighbours])
+        squares = [(distance(a[i], a[j]) - distance(p[i], p[j])) ** 2 for j in sorted(chosen)]
+        rows.append(torch.sqrt(sum(squares) + 1e-6))
+    return mean(rows)
+
+
+def hynet(a, p, margin=1.2, alpha=2.0, gamma=0.1, z=1.0, sosr=0.0, allowed=None, pool=(), pool_allowed=None):
+    costs = []
+    for i in range(len(a)):
+        d_pos, d_neg = distance(a[i], p[i]), hardest(a, p, i, allowed, pool, pool_allowed)
+        costs.append(hinge(margin + hybrid(d_pos, alpha, z) - hybrid(d_neg, alpha, z)))
+    total = mean(costs) + gamma * norms(a, p)
+    return total + sosr * second_order(a, p) if sosr else total
+
+
+def s_only(a, p, margin=0.9, gamma=0.1):
+    def away(d: Tensor) -> Tensor:
+        return d**2 / 2  # 1 - s
+
+    costs = [hinge(margin + away(distance(a[i], p[i])) - away(hardest(a, p, i))) for i in range(len(a))]
+    return mean(costs) + gamma * norms(a, p)
+
+
+def d_only(a, p, margin=1.2, gamma=0.1):
+    costs = [hinge(margin + distance(a[i], p[i]) - hardest(a, p, i)) for i in range(len(a))]
+    return mean(costs) + gamma * norms(a, p)
+
+
+def loss_a(a, p, margin=1.0):
+    return mean([hinge(margin + distance(a[i], p[i]) ** 2 / 2 - hardest(a, p, i)) for i in range(len(a))])
+
+
+def loss_b(a, p, margin_s=0.9, margin_d=1.2, alpha=2.0):
+    costs = []
+    for i in range(len(a)):
+        d_pos, d_neg = distance(a[i], p[i]), hardest(a, p, i)
+        costs.append(alpha * hinge(margin_s + d_pos**2 / 2 - d_neg**2 / 2) + hinge(margin_d + d_pos - d_neg))
+    return mean(costs)
+
+
+def hardnet(a, p, margin=1.0):
+    return mean([hinge(margin + distance(a[i], p[i]) - hardest(a, p, i)) for i in range(len(a))])
+
+
+def sosnet(a, p, margin=1.0, sosr=1.0):
+    costs = [hinge(margin + distance(a[i], p[i]) - hardest(a, p, i)) ** 2 for i in range(len(a))]
+    return mean(costs) + sosr * second_order(a, p)
+
+
+def tfeat(a, p, margin=1.0):
+    def raw(x: Tensor, y: Tensor) -> Tensor:
+        return torch.sqrt(((x - y) ** 2).sum() + 1e-6)
+
+    costs = []
+    for i in range(len(a)):
+        other = p[(i + 1) % len(a)]
+        costs.append(hinge(margin + raw(a[i], p[i]) - torch.minimum(raw(a[i], other), raw(p[i], other))))
+    return mean(costs)
+
+
+def l2net(a, p, maps=()):
+    def relative(score) -> Tensor:
+        shares = []
+        for i in range(len(a)):
+            over_rows = sum(torch.exp(score(i, j)) for j in range(len(a)))
+            over_columns = sum(torch.exp(score(j, i)) for j in range(len(a)))
+            shares.append(
+                -torch.log(torch.exp(score(i, i)) / over_rows) - torch.log(torch.exp(score(i, i)) / over_columns)
+            )
+        return mean(shares) / 2
+
+    def correlation(raw: Tensor) -> Tensor:
+        columns = [raw[:, k] - raw[:, k].mean() for k in range(raw.shape[1])]
+        columns = [column / torch.sqrt((column**2).sum() + 1e-10) for column in columns]
+        return sum(
+            (columns[j] * columns[k]).sum() ** 2 for j in range(len(columns)) for k in range(len(columns)) if j != k
+        )
+
+    total = relative(lambda i, j: 2 - distance(a[i], p[j])) + (correlation(a) + correlation(p)) / (2 * len(a))
+    for first, second in maps:
+        total = total + relative(lambda i, j, f=first, g=second: cosine(f[i].flatten(), g[j].flatten()))
+    return total
+
+
+def doap(a, p, bins=25):
+    """1 - average precision, every patch once the query; all candidates fall softly into bins of squared distance."""
+    width = 4 / (bins - 1)
+
+    def share(squared: Tensor, k: int) -> Tensor:
+        return torch.clamp(1 - torch.abs(squared - k * width) / width, min=0)
+
+    def precision(query: Tensor, candidates: Tensor, right: int) -> Tensor:
+        squared = [torch.clamp(2 - 2 * cosine(query, candidate), 0, 4) for candidate in candidates]
+        result = torch.zeros((), dtype=a.dtype)
+        right_before, all_before = 0.0, 0.0
+        for k in range(bins):
+            in_bin, all_in_bin = share(squared[right], k), sum(share(value, k) for value in squared)
+            right_now, all_now = right_before + in_bin, all_before + all_in_bin
+            result = result + in_bin * (right_before + right_now + 1) / (all_before + all_now + 1)
+            right_before, all_before = right_now, all_now
+        return result
+
+    scores = [precision(a[i], p, i) for i in range(len(a))] + [precision(p[i], a, i) for i in range(len(a))]
+    return 1 - mean(scores)
+
+
+LOSSES = {
+    "hynet": hynet,
+    "s_only": s_only,
+    "d_only": d_only,
+    "loss_a": loss_a,
+    "loss_b": loss_b,
+    "hardnet": hardnet,
+    "sosnet": sosnet,
+    "tfeat": tfeat,
+    "l2net": l2net,
+    "doap": doap,
+}
+
+
+def fpr95(distances, is_match) -> float:
+    """Try every match's distance as a threshold; take the smallest that accepts 95% of the matches."""
+    matches = [d for d, m in zip(distances, is_match, strict=True) if m]
+    others = [d for d, m in zip(distances, is_match, strict=True) if not m]
+    for threshold in sorted(matches):
+        if sum(d <= threshold for d in matches) * 20 >= 19 * len(matches):
+            return sum(d <= threshold for d in others) / len(others)
+    raise AssertionError("the largest distance accepts all matches")

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+from hynet import similarity
+from hynet.errors import BadInput
+from hynet.losses import LOSSES, LossTerms
+from hynet.mining import Strangers
+
+NAMES = sorted(LOSSES)
+
+
+def batch(seed: int, pairs: int = 6, dim: int = 5, noise: float = 0.6) -> tuple[torch.Tensor, torch.Tensor]:
+    random = torch.Generator().manual_seed(seed)
+    a = torch.randn(pairs, dim, generator=random, dtype=torch.float64)
+    return a, a * 1.3 + noise * torch.randn(pairs, dim, generator=random, dtype=torch.float64)
+
+
+def value_and_gradient(loss, a, p, **options):
+    a, p = a.clone().requires_grad_(), p.clone().requires_grad_()
+    result = loss(a, p, **options)
+    total = result.total if isinstance(result, LossTerms) else result
+    total.backward()
+    zero = torch.zeros_like(a)
+    return total.detach(), zero if a.grad is None else a.grad, zero if p.grad is None else p.grad
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=15)
+@given(seed=st.integers(0, 10_000), pairs=st.integers(2, 6), noise=st.floats(0.05, 2))
+def test_every_loss_and_its_gradient_is_the_equation_written_as_loops(name, seed, pairs, noise):
+    a, p = batch(seed, pairs, noise=noise)
+    ours, loops = value_and_gradient(LOSSES[name], a, p), value_and_gradient(reference.LOSSES[name], a, p)
+    for mine, true in zip(ours, loops, strict=True):
+        torch.testing.assert_close(mine, true, atol=1e-5, rtol=1e-5)
+
+
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 10_000),
+    alpha=st.floats(0, 5),
+    margin=st.floats(0.1, 2),
+    gamma=st.floats(0, 1),
+    papers_z=st.booleans(),
+    sosr=st.sampled_from([0.0, 1.0]),
+)
+def test_hynet_loss_is_its_equation_for_any_setting(seed, alpha, margin, gamma, papers_z, sosr):
+    z = similarity.unit_slope(alpha) if papers_z else 1.0
+    options = {"alpha": alpha, "margin": margin, "gamma": gamma, "z": z, "sosr": sosr}
+    a, p = batch(seed)
+    ours = value_and_gradient(LOSSES["hynet"], a, p, **options)
+    for mine, true in zip(ours, value_and_gradient(reference.hynet, a, p, **options), strict=True):
+        torch.testing.assert_close(mine, true, atol=1e-5, rtol=1e-5)
+
+
+def test_hynet_loss_takes_negatives_from_a_pool_and_leaves_uncertain_ones_out():
+    a, p = batch(1)
+    pool = batch(2)[0]
+    certain = torch.rand(6, 6, generator=torch.Generator().manual_seed(3)) < 0.6
+    pool_certain = torch.rand(6, 6, generator=torch.Generator().manual_seed(4)) < 0.6
+    ours = LOSSES["hynet"](a, p, strangers=Strangers(certain, pool, pool_certain)).total
+    true = reference.hynet(a, p, allowed=certain, pool=pool, pool_allowed=pool_certain)
+    torch.testing.assert_close(ours, true, atol=1e-9, rtol=0)
+
+
+def test_l2net_loss_compares_feature_maps_too():
+    a, p = batch(0)
+    maps = [tuple(torch.randn(6, 2, 3, 3, dtype=torch.float64) for _ in range(2)) for _ in range(2)]
+    torch.testing.assert_close(LOSSES["l2net"](a, p, maps=maps).total, reference.l2net(a, p, maps))
+
+
+def test_doap_is_one_minus_average_precision_where_bins_are_fine():
+    # A partner shared between two bins ranks between them, so even fine bins leave a little.
+    a, p = batch(5, pairs=8, noise=1.5)
+    cosines = torch.nn.functional.normalize(a) @ torch.nn.functional.normalize(p).T
+    ranks = torch.cat([(c > c.diagonal()[:, None]).sum(1) + 1 for c in (cosines, cosines.T)])
+    assert LOSSES["doap"](a, p, bins=20_001).total == pytest.approx(1 - (1 / ranks).mean().item(), abs=0.01)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("l2net", "doap")])
+def test_pairs_that_agree_and_stand_apart_cost_nothing(name):
+    # +-e_i are at least sqrt(2) apart; TFeat's raw distance grows with the length, so make them long.
+    a = 10 * torch.eye(8)
+    margins = {"hynet": {"margin": 1.2}, "sosnet": {}, "loss_b": {}, "s_only": {}, "d_only": {}}
+    assert LOSSES[name](a, a.clone(), **margins.get(name, {})).total == pytest.approx(0, abs=2e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_step_against_the_gradient_lowers_the_loss(name):
+    a, p = batch(3, pairs=12, dim=16, noise=3.0)
+    before, grad_a, grad_p = value_and_gradient(LOSSES[name], a, p)
+    after = LOSSES[name](a - 1e-3 * grad_a, p - 1e-3 * grad_p).total
+    assert after < before
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "tfeat"])
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=10)
+def test_the_order_of_the_pairs_does_not_matter(name, seed):
+    a, p = batch(seed, pairs=9)
+    order = torch.randperm(9, generator=torch.Generator().manual_seed(seed))
+    plain, shuffled = value_and_gradient(LOSSES[name], a, p), value_and_gradient(LOSSES[name], a[order], p[order])
+    torch.testing.assert_close(shuffled[0], plain[0])
+    torch.testing.assert_close(shuffled[1], plain[1][order])
+    torch.testing.assert_close(shuffled[2], plain[2][order])
+
+
+def degenerate() -> dict[str, tuple[torch.Tensor, torch.Tensor]]:
+    random = torch.randn(6, 8, generator=torch.Generator().manual_seed(0))
+    return {
+        "identical": (torch.ones(6, 8), torch.ones(6, 8)),
+        "zero": (torch.zeros(6, 8), torch.zeros(6, 8)),
+        "one zero": (random * (torch.arange(6) > 0)[:, None], random),
+        "opposite": (random, -random),
+        "huge": (1e4 * random, 1e4 * random + 1),
+        "perfect": (random, random.clone()),
+        "two pairs": (random[:2], random[:2] + 0.1),
+    }
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("case", degenerate())
+def test_no_batch_makes_nan(name, case):
+    for number in value_and_gradient(LOSSES[name], *degenerate()[case]):
+        assert torch.isfinite(number).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_losses_run_in_full_precision_under_autocast(name):
+    a, p = (x.float() for x in batch(0))
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = LOSSES[name](a, p).total
+    assert inside.dtype == torch.float32
+    torch.testing.assert_close(inside, LOSSES[name](a, p).total)
+    assert torch.isfinite(LOSSES[name](a.bfloat16(), p.bfloat16()).total)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_certain_strangers_are_honoured_by_every_loss(name):
+    """With one certain stranger each, moving the uncertain ones far away changes nothing."""
+    a, p = batch(0, pairs=4)
+    certain = torch.zeros(4, 4, dtype=torch.bool)
+    certain[:2, :2] = certain[2:, 2:] = True
+    options = {"strangers": Strangers(certain)}
+    if name in ("sosnet", "l2net"):  # these also look at the batch as a whole
+        options |= {"sosr": 0.0} if name == "sosnet" else {}
+    elsewhere = torch.cat([a[:2], -5 * a[2:]]), torch.cat([p[:2], -5 * p[2:]])
+    cost = LOSSES[name](a, p, **options).d_neg[:2]
+    torch.testing.assert_close(LOSSES[name](*elsewhere, **options).d_neg[:2], cost)
+
+
+@pytest.mark.parametrize("shapes", [((1, 8), (1, 8)), ((4, 8), (5, 8)), ((4, 8, 1), (4, 8, 1))])
+def test_a_batch_that_makes_no_sense_gets_one_sentence(shapes):
+    with pytest.raises(BadInput, match="two or more pairs"):
+        LOSSES["hynet"](torch.ones(shapes[0]), torch.ones(shapes[1]))
+
+
+def test_terms_add_up_to_the_total_and_the_log_sees_the_batch():
+    terms = LOSSES["hynet"](*batch(0), sosr=1.0)
+    assert terms.total == pytest.approx(sum(term.item() for term in terms.terms.values()))
+    assert set(terms.terms) == {"triplet", "norms", "second_order"}
+    assert terms.d_pos.shape == terms.d_neg.shape == (6,)
+    assert 0 <= terms.violated <= 1

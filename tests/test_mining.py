@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference
+from hynet.mining import FARTHEST, Strangers, certainly_different, hardest_negatives, unit
+
+
+def batch(seed: int, pairs: int = 7, dim: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
+    random = torch.Generator().manual_seed(seed)
+    a = torch.randn(pairs, dim, generator=random, dtype=torch.float64)
+    return a, a + 0.7 * torch.randn(pairs, dim, generator=random, dtype=torch.float64)
+
+
+@given(seed=st.integers(0, 10_000), pairs=st.integers(2, 9))
+def test_the_hardest_stranger_is_the_one_a_loop_finds(seed, pairs):
+    a, p = batch(seed, pairs)
+    expected = torch.stack([reference.hardest(a, p, i) for i in range(pairs)])
+    torch.testing.assert_close(hardest_negatives(unit(a), unit(p)), expected, atol=1e-9, rtol=0)
+
+
+@given(seed=st.integers(0, 10_000))
+def test_only_certain_strangers_are_taken_from_batch_and_pool(seed):
+    a, p = batch(seed)
+    random = torch.Generator().manual_seed(seed)
+    pool = torch.randn(4, a.shape[1], generator=random, dtype=torch.float64)
+    certain = torch.rand(len(a), len(a), generator=random) < 0.5
+    certain = certain & certain.T
+    pool_certain = torch.rand(len(a), len(pool), generator=random) < 0.5
+    found = hardest_negatives(unit(a), unit(p), Strangers(certain, pool, pool_certain))
+    expected = [reference.hardest(a, p, i, certain, pool, pool_certain) for i in range(len(a))]
+    torch.testing.assert_close(found, torch.stack(expected), atol=1e-9, rtol=0)
+
+
+def test_near_duplicates_are_not_strangers():
+    a = torch.eye(4)
+    a[1] = a[0] + 1e-4 * a[2]  # the same patch under two point numbers
+    assert hardest_negatives(unit(a), unit(a))[0] == pytest.approx(2**0.5, abs=1e-3)
+
+
+def test_a_pair_without_strangers_is_as_far_as_can_be():
+    a, p = batch(0)
+    nobody = torch.zeros(len(a), len(a), dtype=torch.bool)
+    assert (hardest_negatives(unit(a), unit(p), Strangers(nobody)) == FARTHEST).all()
+
+
+def test_points_differ_for_certain_in_one_image_or_in_different_scenes():
+    points = torch.tensor([1, 1, 2, 3])
+    images = torch.tensor([0, 0, 0, 5])
+    scenes = torch.tensor([0, 0, 0, 1])
+    believed, by_image = certainly_different(points), certainly_different(points, images)
+    by_scene = certainly_different(points, images, scenes)
+    assert not believed[0, 1]
+    assert believed[0, 2]
+    assert by_image[0, 2]
+    assert not by_image[0, 3]
+    assert by_scene[0, 3]
+    assert not by_scene[0, 1]
+
+
+def test_no_matrix_is_kept_for_the_backward_pass():
+    a, p = (unit(x).requires_grad_() for x in batch(0, pairs=64))
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.numel()) or t, lambda t: t):
+        hardest_negatives(a, p).sum().backward()
+    assert max(kept) <= 2 * 64 * a.shape[1]
