@@ -1,0 +1,48 @@
+"""HyNet (Tian et al., NeurIPS 2020): L2-Net's layout with FRN and TLU. State-dict keys equal the released ones."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from ..errors import choose
+from .layers import FRN, L2NET_LAYERS, TLU, Network, start_orthogonal
+
+
+def _frn(channels: int) -> list[nn.Module]:
+    return [FRN(channels), TLU(channels)]
+
+
+def _bn(channels: int) -> list[nn.Module]:
+    return [nn.BatchNorm2d(channels), nn.ReLU()]
+
+
+def _in(channels: int) -> list[nn.Module]:
+    return [nn.InstanceNorm2d(channels, affine=True), nn.ReLU()]
+
+
+NORMS = {"frn": _frn, "bn": _bn, "in": _in}
+
+
+class HyNet(Network):
+    """(N, 1, 32, 32) grey 0-255, never mean-subtracted -> (N, 128) raw. 1,336,355 parameters with FRN."""
+
+    def __init__(self, norm: Literal["frn", "bn", "in"] = "frn", dropout: float = 0.3) -> None:
+        super().__init__()
+        normalised = choose(NORMS, norm, "normalisation")
+        # The paper's network normalises its very input; ReLU after BN or IN would drop every dark pixel, so the
+        # ablations standardise the patch instead, as L2-Net does.
+        first = _frn(1) if norm == "frn" else [nn.InstanceNorm2d(1), nn.Identity()]
+        for number, (inputs, outputs, stride) in enumerate(L2NET_LAYERS, start=1):
+            layer = [nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1), *normalised(outputs)]
+            self.add_module(f"layer{number}", nn.Sequential(*(first if number == 1 else []), *layer))
+        self.layer7 = nn.Sequential(
+            nn.Dropout(dropout), nn.Conv2d(128, self.dim, 8, bias=False), nn.BatchNorm2d(self.dim, affine=False)
+        )
+        start_orthogonal(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.children():
+            x = layer(x)
+        return x.flatten(1)  # not squeeze(): a batch of one stays a batch

@@ -1,0 +1,82 @@
+"""The parts that networks share: FRN and TLU, each under its equation, and the way from patches to unit vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ..door import enter
+from ..types import Array
+
+# L2-Net's 3x3 convolutions as (channels in, channels out, stride); an 8x8 convolution to 128 numbers follows.
+L2NET_LAYERS = [(1, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2), (128, 128, 1)]
+
+DESCRIBE_BATCH = 128  # activations of more patches than this no longer fit a CPU's cache
+
+
+class FRN(nn.Module):
+    """Filter response normalisation: y = gamma * x / sqrt(mean(x^2) + eps) + beta, per channel."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(1, channels, 1, 1))
+        self.bias = nn.Parameter(torch.zeros(1, channels, 1, 1))
+        self.register_buffer("eps", torch.tensor([1e-6]))  # a buffer, because the released weights carry it
+        self.eps: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        # Trained scale and bias nearly cancel, and squares of activations overflow half precision.
+        x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        return self.weight * (x * torch.rsqrt(x.square().mean((2, 3), keepdim=True) + self.eps)) + self.bias
+
+
+class TLU(nn.Module):
+    """Thresholded linear unit: y = max(x, tau), per channel."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.tau = nn.Parameter(-torch.ones(1, channels, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.maximum(x, self.tau)
+
+
+class Network(nn.Module):
+    """A network from (N, 1, 32, 32) grey 0-255 to raw (N, 128), that can `describe` patches as unit rows."""
+
+    patch_size: int = 32
+    dim: int = 128
+
+    @torch.inference_mode()
+    def describe(self, patches: Array) -> Array:
+        """(N, S, S) uint8 -> (N, 128) float32 unit rows; in evaluation mode, whatever mode the network is in."""
+        patches = enter(patches, self.patch_size)
+        was_training, device = self.training, next(self.parameters()).device
+        self.eval()
+        try:
+            rows = [np.zeros((0, self.dim), np.float32)]
+            for start in range(0, len(patches), DESCRIBE_BATCH):
+                batch = torch.from_numpy(patches[start : start + DESCRIBE_BATCH]).to(device)
+                raw = self(batch[:, None].float())
+                rows.append(nn.functional.normalize(raw, dim=1).cpu().numpy())
+        finally:
+            self.train(was_training)
+        return np.concatenate(rows)
+
+
+def standardise(x: Tensor, unbiased: bool = True) -> Tensor:
+    """Each patch to mean 0 and standard deviation 1. (N, 1, H, W) -> same."""
+    if unbiased:  # as HardNet does
+        std, mean = torch.std_mean(x, dim=(1, 2, 3), keepdim=True)
+        return (x - mean) / (std + 1e-6)
+    return nn.functional.instance_norm(x)  # as TFeat and SOSNet do
+
+
+def start_orthogonal(network: nn.Module) -> None:
+    """Orthogonal weights of gain 0.6 and small biases, as in HardNet."""
+    for layer in network.modules():
+        if isinstance(layer, nn.Conv2d | nn.Linear):
+            nn.init.orthogonal_(layer.weight, gain=0.6)
+            if layer.bias is not None:
+                nn.init.constant_(layer.bias, 0.01)

@@ -1,0 +1,36 @@
+"""TFeat (Balntas et al., BMVC 2016): two convolutions and one full layer, and HardTFeat's variant of it."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from .layers import Network, standardise, start_orthogonal
+
+
+class TFeat(Network):
+    """(N, 1, 32, 32) grey of any range -> (N, 128) in [-1, 1], not of unit length; `describe` normalises."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        # Positions as in the published weights, where 0 is the standardisation.
+        self.features = nn.Sequential(
+            nn.InstanceNorm2d(1), nn.Conv2d(1, 32, 7), nn.Tanh(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 6), nn.Tanh()
+        )
+        self.descr = nn.Sequential(nn.Linear(64 * 8 * 8, self.dim), nn.Tanh())
+        start_orthogonal(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.descr(self.features(x).flatten(1))
+
+
+class HardTFeat(Network):
+    """TFeat's layout as trained with HardNet's loss: (N, 1, 32, 32) -> (N, 128) raw."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(1, 32, 7), nn.Tanh(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 6), nn.Tanh())
+        self.classifier = nn.Sequential(nn.Dropout(0.1), nn.Conv2d(64, self.dim, 8), nn.Tanh())
+        start_orthogonal(self)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.classifier(self.features(standardise(x))).flatten(1)

@@ -1,0 +1,122 @@
+"""A name or a path -> a Descriptor, ready to describe. Nothing here downloads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .descriptors import DESCRIPTORS
+from .errors import BadInput, BadWeights, need
+from .types import Descriptor
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from .descriptors.layers import Network
+
+State = Mapping[str, "Tensor"]
+
+
+def load(name_or_path: str | Path) -> Descriptor:
+    """A descriptor by name ("rootsift"), or by the path of a checkpoint or of published weights."""
+    path = Path(name_or_path)
+    if path.exists():
+        return network(path).eval()
+    ready = [name for name, row in DESCRIPTORS.items() if not row.learnt]
+    if str(name_or_path) in ready:
+        return DESCRIPTORS[str(name_or_path)]()
+    if str(name_or_path) in DESCRIPTORS:
+        raise BadInput(f"{name_or_path} needs weights: give the path of a checkpoint or of its published weights.")
+    raise BadInput(f"no model {str(name_or_path)!r}: there is no such file, and the names are {', '.join(ready)}.")
+
+
+def network(path: str | Path) -> Network:
+    """The torch network whose weights are in this file, recognised by their names."""
+    return from_state(read_state(path), str(path))
+
+
+def read_state(path: str | Path) -> State:
+    """The state dict in a .safetensors file, one of our checkpoints, or a published .pth or .params file."""
+    torch = need("torch", "train", "loading weights")
+    path = Path(path)
+    if path.is_dir():
+        raise BadWeights(f"{path} is a folder; give a weights file in it, such as best.pt.")
+    try:
+        if path.suffix == ".safetensors":
+            return need("safetensors.torch", "train", "reading .safetensors").load_file(path)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise BadWeights(f"cannot read {path}: {error.strerror or error}.") from None
+    except Exception as error:  # each format fails in its own way, on arbitrary bytes in many
+        raise BadWeights(
+            f"{path} is not a weights file ({type(error).__name__}); give .pt, .pth, .params or .safetensors."
+        ) from None
+    return _unwrapped(content, path)
+
+
+def from_state(state: State, source: str = "these weights") -> Network:
+    """The network that a state dict belongs to, with its weights in it."""
+    for recognise in (_hynet, _l2net, _sosnet, _tfeat, _hardtfeat):
+        found = recognise(state)
+        if found is None:
+            continue
+        net, renamed = found
+        try:
+            net.load_state_dict(renamed)
+        except RuntimeError:
+            raise BadWeights(
+                f"{source} looks like {type(net).__name__}, but some of its layers are missing or of another size."
+            ) from None
+        return net
+    raise BadWeights(
+        f"{source} holds none of HyNet, HardNet, SOSNet, TFeat or HardTFeat; "
+        f"its first key is {next(iter(state), 'missing')!r}."
+    )
+
+
+def _unwrapped(content: Any, path: Path) -> State:
+    """Weights are wrapped in many ways: our checkpoints, HardNet's, DataParallel's prefix."""
+    for key in ("network", "state_dict", "model_state_dict", "model"):
+        if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
+            content = content[key]
+    if not isinstance(content, Mapping) or not all(hasattr(value, "shape") for value in content.values()):
+        raise BadWeights(f"{path} holds no state dict; save `network.state_dict()` in it.")
+    return {key.removeprefix("module.").removeprefix("_orig_mod."): value for key, value in content.items()}
+
+
+# --- each knows its own keys, and returns the network with the weights under the names it uses ----------------------
+
+Found = tuple["Network", State] | None
+
+
+def _hynet(state: State) -> Found:
+    if "layer1.2.weight" not in state or "layer7.1.weight" not in state:
+        return None
+    norm = "frn" if "layer1.4.tau" in state else "bn" if "layer1.3.running_mean" in state else "in"
+    return DESCRIPTORS["hynet"](norm=norm), state
+
+
+def _l2net(state: State) -> Found:
+    if "features.19.weight" not in state:
+        return None
+    return DESCRIPTORS["l2net"](), {key: value for key, value in state.items() if key.startswith("features.")}
+
+
+def _sosnet(state: State) -> Found:
+    """Its standardisation is layer 0, so that every other layer is one further than HardNet's."""
+    if "layers.20.weight" not in state:
+        return None
+    pieces = {key: key.split(".") for key in state if key.startswith("layers.")}
+    renamed = {f"features.{int(number) - 1}.{rest}": state[key] for key, (_, number, rest) in pieces.items()}
+    return DESCRIPTORS["l2net"](unbiased=False), renamed
+
+
+def _tfeat(state: State) -> Found:
+    return (DESCRIPTORS["tfeat"](), state) if "descr.0.weight" in state else None
+
+
+def _hardtfeat(state: State) -> Found:
+    if "classifier.1.weight" not in state:
+        return None
+    return DESCRIPTORS["hardtfeat"](), {key: value for key, value in state.items() if not key.startswith("SIFT.")}

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from conftest import shared_file
+from hynet import descriptors, load
+from hynet.errors import BadInput, BadWeights
+from hynet.loading import network
+
+
+@pytest.mark.parametrize("norm", ["frn", "bn", "in"])
+@pytest.mark.parametrize("wrap", ["bare", "checkpoint", "hardnet", "parallel"])
+def test_weights_are_recognised_by_their_keys_however_wrapped(norm, wrap, tmp_path, patches):
+    trained = descriptors.HyNet(norm=norm).eval()
+    state = trained.state_dict()
+    wrapped = {
+        "bare": state,
+        "checkpoint": {"network": state, "step": 7},
+        "hardnet": {"epoch": 3, "state_dict": state},
+        "parallel": {f"module.{key}": value for key, value in state.items()},
+    }[wrap]
+    torch.save(wrapped, tmp_path / "some.pth")
+    np.testing.assert_array_equal(load(tmp_path / "some.pth").describe(patches), trained.describe(patches))
+
+
+def test_safetensors_load_too(tmp_path, patches):
+    from safetensors.torch import save_file
+
+    trained = descriptors.HyNet()
+    save_file(trained.state_dict(), tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(load(tmp_path / "m.safetensors").describe(patches), trained.describe(patches))
+
+
+def test_hardtfeat_ignores_the_extra_buffers(tmp_path, patches):
+    trained = descriptors.HardTFeat()
+    torch.save({"state_dict": trained.state_dict() | {"SIFT.gx.0.weight": torch.ones(1, 1, 1, 3)}}, tmp_path / "h.pth")
+    np.testing.assert_array_equal(load(tmp_path / "h.pth").describe(patches), trained.describe(patches))
+
+
+@pytest.mark.parametrize(("file", "kind"), [("tfeat-liberty.params", "TFeat"), ("hardtfeat.pth", "HardTFeat")])
+def test_published_weights_load_from_their_path(file, kind):
+    assert type(network(shared_file(f"weights/{file}"))).__name__ == kind
+
+
+class Evil:
+    """What a hostile pickle would run."""
+
+    def __reduce__(self):
+        return (print, ("this must never run",))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not weights at all", b"PK\x03\x04 a broken zip", "folder", "pickle", "foreign", "cut"]
+)
+def test_a_file_that_is_no_weights_gets_one_clear_sentence(content, tmp_path, capsys):
+    path = tmp_path / "bad.pth"
+    if content == "folder":
+        path.mkdir()
+    elif content == "pickle":
+        torch.save({"network": Evil()}, path)
+    elif content == "foreign":
+        torch.save({"encoder.weight": torch.ones(3)}, path)
+    elif content == "cut":
+        state = descriptors.HyNet().state_dict()
+        torch.save({key: value for key, value in state.items() if "layer5" not in key}, path)
+    else:
+        path.write_bytes(content)
+    with pytest.raises(BadWeights) as error:
+        load(path)
+    assert str(path) in str(error.value)
+    assert "\n" not in str(error.value)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_broken_safetensors_file_gets_one_clear_sentence(tmp_path):
+    (tmp_path / "bad.safetensors").write_bytes(b"0" * 100)
+    with pytest.raises(BadWeights, match="not a weights file"):
+        load(tmp_path / "bad.safetensors")
+
+
+def test_an_unknown_name_lists_what_there_is():
+    with pytest.raises(BadInput, match="rootsift"):
+        load("rootsfit")
+
+
+def test_a_network_without_weights_says_what_it_needs():
+    with pytest.raises(BadInput, match="needs weights"):
+        load("hynet")
