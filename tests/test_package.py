@@ -1,0 +1,151 @@
+"""The habits of the package: layers, public names, light imports, the command line's manners."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hynet
+from hynet.cli import COMMANDS, main
+
+SOURCE = Path(hynet.__file__).parent
+
+# Who may import whom: strictly down. docs/architecture.md shows the same table.
+LAYERS = [
+    "errors",
+    "types files",
+    "similarity metrics images geometry mining door",
+    "descriptors detectors losses patches datasets sampling engines drawing",
+    "loading",
+    "features matching training sfm",
+    "correspondence recipes",
+    "patchsets",
+    "benchmarks bench figures",
+    "cli app",
+    "__main__",
+]
+LAYER = {name: number for number, names in enumerate(LAYERS) for name in names.split()}
+
+# Third-party names stay where they belong.
+HOMES = {
+    "torch": "descriptors losses mining sampling training loading bench",
+    "pycolmap": "sfm",
+    "tyro": "cli",
+    "onnxruntime": "engines",
+    "gradio": "app",
+}
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+
+
+def room(path: Path) -> str:
+    """The module or plug-in folder that a file belongs to."""
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> list[tuple[str, ast.stmt]]:
+    """Absolute names of all modules that a file imports, anywhere in it."""
+    found = []
+    package = ["hynet", *path.relative_to(SOURCE).parts[:-1]]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, node) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            found.append((module, node))
+            if module == "hynet":
+                found += [(f"hynet.{alias.name}", node) for alias in node.names]
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_imports_only_go_down_the_layers(path):
+    assert room(path) in LAYER, f"give {room(path)} a layer, here and in docs/architecture.md"
+    for name, _ in imports(path):
+        parts = name.split(".")
+        if parts[0] == "hynet" and len(parts) > 1 and parts[1] in LAYER and parts[1] != room(path):
+            assert LAYER[parts[1]] < LAYER[room(path)], f"{path.name} imports {name}, which is not below it"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_third_party_names_stay_where_they_belong(path):
+    for name, _ in imports(path):
+        homes = HOMES.get(name.split(".")[0])
+        assert homes is None or room(path) in homes.split(), f"{name} has no business in {path.name}"
+
+
+def test_public_names_are_the_contract():
+    assert set(hynet.__all__) <= set(dir(hynet))
+    for name in hynet.__all__:
+        assert getattr(hynet, name) is not None
+    with pytest.raises(AttributeError):
+        hynet.no_such_name  # noqa: B018
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_importing_hynet_loads_nothing_heavy():
+    heavy = "{'torch', 'cv2', 'onnxruntime', 'pycolmap', 'tyro', 'numpy'}"
+    assert python(f"import sys, hynet; print(sorted(set(sys.modules) & {heavy}))") == "[]"
+
+
+def test_using_a_descriptor_never_imports_torch():
+    code = "import sys, hynet, numpy; hynet.load('rootsift').describe(numpy.zeros((2, 64, 64), 'uint8'))"
+    assert python(f"{code}; print('torch' in sys.modules)") == "False"
+
+
+def test_info_lists_versions_descriptors_and_losses_without_torch():
+    code = "import sys; from hynet.cli import main; main(['info', '--json']); print('torch' in sys.modules)"
+    info, loaded = python(code).splitlines()
+    assert loaded == "False"
+    assert json.loads(info)["versions"]["hynet"] == hynet.__version__
+    assert set(json.loads(info)["losses"]) == set(hynet.losses.LOSSES)
+    assert set(json.loads(info)["descriptors"]) == set(hynet.descriptors.DESCRIPTORS)
+
+
+def test_a_missing_extra_is_named_in_one_sentence():
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "import hynet\n"
+        "try: hynet.descriptors.HyNet()\n"
+        "except hynet.HynetError as error: print(error)"
+    )
+    assert python(code) == "HyNet as a network needs torch: pip install 'hynet-features[train]'"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_an_example(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert f"hynet {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("args", [["matsh"], ["bench", "nonsense"], ["info", "--colour"]])
+def test_bad_arguments_leave_with_code_two_and_a_hint(args, capsys):
+    try:
+        code = main(args)
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 2
+    captured = capsys.readouterr()
+    assert captured.err
+    assert not captured.out
+
+
+def test_both_ways_to_start_the_command_line_agree():
+    ways = [[sys.executable, "-m", "hynet"], [str(Path(sys.executable).with_name("hynet"))]]
+    outputs = [subprocess.run([*way, "--help"], capture_output=True, text=True).stdout for way in ways]
+    assert outputs[0] == outputs[1]
+    assert "usage: hynet" in outputs[0]
