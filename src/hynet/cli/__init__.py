@@ -18,6 +18,7 @@ from ..errors import HynetError, UnknownName, choose
 
 # command -> what it does, in one line
 COMMANDS = {
+    "data": "list and download the public patch sets",
     "bench": "measure speed as ratios against named peers, in one run",
     "info": "versions, descriptors, losses and models",
 }

@@ -1,0 +1,146 @@
+"""Photo file or array -> grey pixels, or one sentence that says why not. The only file that decodes photos."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import BinaryIO
+
+import cv2
+import numpy as np
+from PIL import Image, ImageOps
+
+from .errors import BadInput, DataNotFound, UnreadableImage
+from .types import Array
+
+# The biggest phone photos have 200 megapixels; a file that claims more than this is refused before it is decoded.
+MAX_PIXELS = 250_000_000
+
+# Named, so that Pillow tries no other: its EPS reader, for one, would start another program.
+FORMATS = ("JPEG", "PNG", "PPM", "TIFF", "WEBP", "BMP", "GIF")
+SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pnm", ".tif", ".tiff", ".webp", ".bmp", ".gif"}
+
+_OPENING = threading.Lock()
+
+
+def read(source: str | Path | Array) -> Array:
+    """A photo as (H, W) uint8 grey, turned upright as its EXIF says; alpha is ignored, of an animation the first frame.
+
+    Arrays are (H, W), (H, W, 3) RGB or (H, W, 4) RGBA: uint8, uint16, or float from 0 to 1.
+    """
+    return _grey(source) if isinstance(source, np.ndarray) else _decode(Path(source))
+
+
+def shrink(image: Array, longest: int) -> tuple[Array, float]:
+    """The photo with its longer side at most `longest`, and the scale: small pixels per original pixel."""
+    scale = longest / max(image.shape[:2])
+    if scale >= 1:
+        return image, 1.0
+    if min(image.shape[:2]) * scale < 1:  # a thread of a photo: keep one pixel of its width
+        width, height = (max(1, round(side * scale)) for side in image.shape[1::-1])
+        return cv2.resize(image, (width, height), interpolation=cv2.INTER_AREA), scale
+    # By factor, not by size: rounding the size would give the two axes slightly different scales.
+    return cv2.resize(image, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA), scale
+
+
+def unshrink(xy: Array, scale: float) -> Array:
+    """Pixels of the shrunken photo as pixels of the original: (N, 2) -> (N, 2)."""
+    return (xy + 0.5) / scale - 0.5  # what scales about the corner of the photo is not the centre of its first pixel
+
+
+def list_photos(folder: str | Path) -> list[Path]:
+    """Every photo in the folder and below, sorted; hidden files and folders are left out."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise DataNotFound(f"no folder {folder}; give the folder that holds the photos.")
+    photos = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.suffix.lower() in SUFFIXES
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+        and path.is_file()
+    )
+    if not photos:
+        raise DataNotFound(f"no photos in {folder}; it needs files that end in {', '.join(sorted(SUFFIXES))}.")
+    return photos
+
+
+def _decode(path: Path) -> Array:
+    if path.is_dir():
+        raise UnreadableImage(f"{path} is a folder; give one photo.")
+    try:
+        with path.open("rb") as file:
+            if not file.read(1):
+                raise UnreadableImage(f"{path} is empty; copy the photo again.")
+            file.seek(0)
+            with _open(file, path) as photo:
+                return _pixels(photo)
+    except UnreadableImage:
+        raise
+    except FileNotFoundError:
+        raise UnreadableImage(f"no photo {path}; check the name.") from None
+    except PermissionError:
+        raise UnreadableImage(f"{path} may not be read; ask its owner for permission.") from None
+    except BadInput as error:
+        raise UnreadableImage(f"{path}: {error}") from None
+    except MemoryError:
+        raise UnreadableImage(f"{path} does not fit into memory; make it smaller.") from None
+    except Exception as error:  # decoders of broken files raise nearly anything: OSError, SyntaxError, struct.error ...
+        raise UnreadableImage(f"{path} is broken or cut short ({error}); copy the photo again.") from None
+
+
+def _open(file: BinaryIO, path: Path) -> Image.Image:
+    """The photo's header. Pillow's own limit is lifted while it is read, since ours is checked right here."""
+    with _OPENING:
+        theirs, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            photo = Image.open(file, formats=FORMATS)
+        except Image.UnidentifiedImageError:
+            kinds = ", ".join(FORMATS)
+            raise UnreadableImage(f"{path} is not a photo that can be read; convert it to one of {kinds}.") from None
+        finally:
+            Image.MAX_IMAGE_PIXELS = theirs
+    width, height = photo.size
+    if width * height > MAX_PIXELS:
+        limit = MAX_PIXELS // 1_000_000
+        raise UnreadableImage(
+            f"{path} says it has {width} x {height} pixels, over the limit of {limit} million; make it smaller."
+        )
+    return photo
+
+
+def _pixels(photo: Image.Image) -> Array:
+    # A JPEG stores its grey values as they are: asking for them alone takes half the time (a level or two apart).
+    photo.draft("L", None)
+    upright = ImageOps.exif_transpose(photo)
+    if upright.mode in ("1", "LA", "La"):
+        upright = upright.convert("L")
+    elif upright.mode not in ("L", "RGB", "RGBA", "F") and not upright.mode.startswith("I"):
+        upright = upright.convert("RGB")  # palette, CMYK and the like
+    pixels = np.asarray(upright)
+    if pixels.dtype == np.int32:  # Pillow's "I": 16 bits in a wider word
+        pixels = pixels.clip(0, 65535).astype(np.uint16)
+    return _grey(pixels)
+
+
+def _grey(pixels: Array) -> Array:
+    """Any array of a photo -> (H, W) uint8 by the weights of BT.601."""
+    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (3, 4)) or pixels.size == 0:
+        raise BadInput(f"an image array must be (H, W) or (H, W, 3), got {pixels.shape}.")
+    levels = _eight_bit(pixels)
+    if levels.ndim == 2:
+        return np.ascontiguousarray(levels)
+    return cv2.cvtColor(np.ascontiguousarray(levels[:, :, :3]), cv2.COLOR_RGB2GRAY)
+
+
+def _eight_bit(pixels: Array) -> Array:
+    if pixels.dtype == np.uint8:
+        return pixels
+    if pixels.dtype.newbyteorder("=") == np.uint16:
+        return ((pixels.astype(np.uint32) + 128) // 257).astype(np.uint8)  # 65535 is 255
+    if pixels.dtype.kind == "f":
+        low, high = float(pixels.min()), float(pixels.max())
+        if not (low >= 0 and high <= 1):
+            raise BadInput(f"grey values as fractions must be from 0 to 1, got {low:g} to {high:g}; scale them first.")
+        return np.rint(pixels * 255).astype(np.uint8)
+    raise BadInput(f"grey values must be uint8, uint16 or fractions, got {pixels.dtype}; convert them first.")
