@@ -83,57 +83,64 @@ def hynet(a, p, margin=1.2, alpha=2.0, gamma=0.1, z=1.0, sosr=0.0, allowed=None,
     return total + sosr * second_order(a, p) if sosr else total
 
 
-def s_only(a, p, margin=0.9, gamma=0.1):
+def s_only(a, p, margin=0.9, gamma=0.1, allowed=None):
     def away(d: Tensor) -> Tensor:
         return d**2 / 2  # 1 - s
 
-    costs = [hinge(margin + away(distance(a[i], p[i])) - away(hardest(a, p, i))) for i in range(len(a))]
+    costs = [hinge(margin + away(distance(a[i], p[i])) - away(hardest(a, p, i, allowed))) for i in range(len(a))]
     return mean(costs) + gamma * norms(a, p)
 
 
-def d_only(a, p, margin=1.2, gamma=0.1):
-    costs = [hinge(margin + distance(a[i], p[i]) - hardest(a, p, i)) for i in range(len(a))]
+def d_only(a, p, margin=1.2, gamma=0.1, allowed=None):
+    costs = [hinge(margin + distance(a[i], p[i]) - hardest(a, p, i, allowed)) for i in range(len(a))]
     return mean(costs) + gamma * norms(a, p)
 
 
-def loss_a(a, p, margin=1.0):
-    return mean([hinge(margin + distance(a[i], p[i]) ** 2 / 2 - hardest(a, p, i)) for i in range(len(a))])
+def loss_a(a, p, margin=1.0, allowed=None):
+    return mean([hinge(margin + distance(a[i], p[i]) ** 2 / 2 - hardest(a, p, i, allowed)) for i in range(len(a))])
 
 
-def loss_b(a, p, margin_s=0.9, margin_d=1.2, alpha=2.0):
+def loss_b(a, p, margin_s=0.9, margin_d=1.2, alpha=2.0, allowed=None):
     costs = []
     for i in range(len(a)):
-        d_pos, d_neg = distance(a[i], p[i]), hardest(a, p, i)
+        d_pos, d_neg = distance(a[i], p[i]), hardest(a, p, i, allowed)
         costs.append(alpha * hinge(margin_s + d_pos**2 / 2 - d_neg**2 / 2) + hinge(margin_d + d_pos - d_neg))
     return mean(costs)
 
 
-def hardnet(a, p, margin=1.0):
-    return mean([hinge(margin + distance(a[i], p[i]) - hardest(a, p, i)) for i in range(len(a))])
+def hardnet(a, p, margin=1.0, allowed=None):
+    return mean([hinge(margin + distance(a[i], p[i]) - hardest(a, p, i, allowed)) for i in range(len(a))])
 
 
-def sosnet(a, p, margin=1.0, sosr=1.0):
-    costs = [hinge(margin + distance(a[i], p[i]) - hardest(a, p, i)) ** 2 for i in range(len(a))]
+def sosnet(a, p, margin=1.0, sosr=1.0, allowed=None):
+    costs = [hinge(margin + distance(a[i], p[i]) - hardest(a, p, i, allowed)) ** 2 for i in range(len(a))]
     return mean(costs) + sosr * second_order(a, p)
 
 
-def tfeat(a, p, margin=1.0):
+def tfeat(a, p, margin=1.0, allowed=None):
     def raw(x: Tensor, y: Tensor) -> Tensor:
         return torch.sqrt(((x - y) ** 2).sum() + 1e-6)
 
     costs = []
     for i in range(len(a)):
-        other = p[(i + 1) % len(a)]
+        turn = [(i + 1 + k) % len(a) for k in range(len(a) - 1)]
+        others = [j for j in turn if allowed is None or allowed[i][j]]
+        if not others:
+            costs.append(0 * a.sum())
+            continue
+        other = p[others[0]]
         costs.append(hinge(margin + raw(a[i], p[i]) - torch.minimum(raw(a[i], other), raw(p[i], other))))
     return mean(costs)
 
 
-def l2net(a, p, maps=()):
+def l2net(a, p, maps=(), allowed=None):
     def relative(score) -> Tensor:
         shares = []
         for i in range(len(a)):
-            over_rows = sum(torch.exp(score(i, j)) for j in range(len(a)))
-            over_columns = sum(torch.exp(score(j, i)) for j in range(len(a)))
+            row = [j for j in range(len(a)) if j == i or allowed is None or allowed[i][j]]
+            column = [j for j in range(len(a)) if j == i or allowed is None or allowed[j][i]]
+            over_rows = sum(torch.exp(score(i, j)) for j in row)
+            over_columns = sum(torch.exp(score(j, i)) for j in column)
             shares.append(
                 -torch.log(torch.exp(score(i, i)) / over_rows) - torch.log(torch.exp(score(i, i)) / over_columns)
             )
@@ -152,7 +159,7 @@ def l2net(a, p, maps=()):
     return total
 
 
-def doap(a, p, bins=25):
+def doap(a, p, bins=25, allowed=None):
     """1 - average precision, every patch once the query; all candidates fall softly into bins of squared distance."""
     width = 4 / (bins - 1)
 
@@ -160,11 +167,12 @@ def doap(a, p, bins=25):
         return torch.clamp(1 - torch.abs(squared - k * width) / width, min=0)
 
     def precision(query: Tensor, candidates: Tensor, right: int) -> Tensor:
-        squared = [torch.clamp(2 - 2 * cosine(query, candidate), 0, 4) for candidate in candidates]
+        counted = [j for j in range(len(candidates)) if j == right or allowed is None or allowed[right][j]]
+        squared = {j: torch.clamp(2 - 2 * cosine(query, candidates[j]), 0, 4) for j in counted}
         result = torch.zeros((), dtype=a.dtype)
         right_before, all_before = 0.0, 0.0
         for k in range(bins):
-            in_bin, all_in_bin = share(squared[right], k), sum(share(value, k) for value in squared)
+            in_bin, all_in_bin = share(squared[right], k), sum(share(value, k) for value in squared.values())
             right_now, all_now = right_before + in_bin, all_before + all_in_bin
             result = result + in_bin * (right_before + right_now + 1) / (all_before + all_now + 1)
             right_before, all_before = right_now, all_now

@@ -10,6 +10,7 @@ from conftest import shared_file
 from hynet import descriptors, load
 from hynet.descriptors import DESCRIPTORS
 from hynet.descriptors.layers import FRN, TLU
+from hynet.door import enter
 from hynet.errors import BadInput, UnknownName
 
 
@@ -58,6 +59,12 @@ def test_any_patch_size_is_resized_once_at_the_door(name, size, patches):
     assert likeness.min() > 0.9
 
 
+def test_shrinking_a_patch_does_not_alias():
+    checkerboard = np.indices((64, 64)).sum(0) % 2 * 255
+    shrunk = enter(checkerboard[None].astype(np.uint8), 32)
+    assert np.ptp(shrunk) <= 1
+
+
 @pytest.mark.parametrize(
     "wrong", [np.zeros((3, 32, 32), np.float32), np.zeros((3, 32, 30), np.uint8), np.zeros((32, 32), np.uint8)]
 )
@@ -74,7 +81,8 @@ def test_hynet_is_the_papers_size():
 
 
 def test_kornias_hynet_loads_our_weights_and_says_the_same(patches):
-    kornia = pytest.importorskip("kornia.feature")
+    import kornia.feature as kornia
+
     ours = shaken(descriptors.HyNet())
     theirs = kornia.HyNet(pretrained=False).eval()
     theirs.load_state_dict(ours.state_dict(), strict=True)
@@ -84,7 +92,8 @@ def test_kornias_hynet_loads_our_weights_and_says_the_same(patches):
 
 @pytest.mark.parametrize("theirs", ["HardNet", "SOSNet"])
 def test_kornias_hardnet_and_sosnet_say_the_same_as_ours(theirs, patches, tmp_path):
-    kornia = pytest.importorskip("kornia.feature")
+    import kornia.feature as kornia
+
     network = shaken(getattr(kornia, theirs)(pretrained=False))
     torch.save(network.state_dict(), tmp_path / "published.pth")
     with torch.no_grad():
@@ -93,12 +102,14 @@ def test_kornias_hardnet_and_sosnet_say_the_same_as_ours(theirs, patches, tmp_pa
 
 
 def test_our_l2net_has_hardnets_keys():
-    kornia = pytest.importorskip("kornia.feature")
+    import kornia.feature as kornia
+
     kornia.HardNet(pretrained=False).load_state_dict(descriptors.L2Net().state_dict(), strict=True)
 
 
 def test_kornias_tfeat_says_the_same_as_ours(patches):
-    kornia = pytest.importorskip("kornia.feature")
+    import kornia.feature as kornia
+
     ours = shaken(descriptors.TFeat())
     theirs = kornia.TFeat(pretrained=False).eval()
     theirs.load_state_dict(ours.state_dict(), strict=True)
@@ -108,7 +119,8 @@ def test_kornias_tfeat_says_the_same_as_ours(patches):
 
 def test_published_tfeat_says_the_same_in_kornia(patches):
     path = shared_file("weights/tfeat-liberty.params")
-    kornia = pytest.importorskip("kornia.feature")
+    import kornia.feature as kornia
+
     theirs = kornia.TFeat(pretrained=False).eval()
     theirs.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
     with torch.no_grad():
@@ -152,6 +164,23 @@ def test_frn_and_tlu_are_their_equations():
 def test_frn_sums_in_full_precision_where_half_would_overflow():
     x = torch.full((1, 1, 4, 4), 6e4, dtype=torch.float16)
     torch.testing.assert_close(FRN(1)(x), torch.ones(1, 1, 4, 4))
+
+
+@pytest.mark.parametrize("name", ["hynet", "l2net", "tfeat", "hardtfeat"])
+def test_a_network_turns_away_patches_of_another_size(name):
+    with pytest.raises(BadInput, match="32 x 32"):
+        DESCRIPTORS[name]().eval()(torch.ones(2, 1, 64, 64))
+
+
+@pytest.mark.parametrize("name", ["hynet", "l2net", "tfeat"])
+def test_half_precision_describes_nearly_the_same(name, patches):
+    network = DESCRIPTORS[name]().eval()
+    true = network.describe(patches)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        inside = network.describe(patches)
+    for rows in (inside, network.bfloat16().describe(patches)):
+        assert rows.dtype == np.float32
+        assert (rows * true).sum(1).min() > 0.99
 
 
 def test_describing_leaves_the_network_as_it_was(patches):

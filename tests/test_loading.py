@@ -19,7 +19,7 @@ def test_weights_are_recognised_by_their_keys_however_wrapped(norm, wrap, tmp_pa
         "bare": state,
         "checkpoint": {"network": state, "step": 7},
         "hardnet": {"epoch": 3, "state_dict": state},
-        "parallel": {f"module.{key}": value for key, value in state.items()},
+        "parallel": {f"_orig_mod.module.{key}": value for key, value in state.items()},
     }[wrap]
     torch.save(wrapped, tmp_path / "some.pth")
     np.testing.assert_array_equal(load(tmp_path / "some.pth").describe(patches), trained.describe(patches))
@@ -52,7 +52,7 @@ class Evil:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"not weights at all", b"PK\x03\x04 a broken zip", "folder", "pickle", "foreign", "cut"]
+    "content", [b"", b"not weights at all", b"PK\x03\x04 a broken zip", "folder", "pickle", "foreign", "numbers", "cut"]
 )
 def test_a_file_that_is_no_weights_gets_one_clear_sentence(content, tmp_path, capsys):
     path = tmp_path / "bad.pth"
@@ -62,6 +62,8 @@ def test_a_file_that_is_no_weights_gets_one_clear_sentence(content, tmp_path, ca
         torch.save({"network": Evil()}, path)
     elif content == "foreign":
         torch.save({"encoder.weight": torch.ones(3)}, path)
+    elif content == "numbers":
+        torch.save({3: torch.ones(3)}, path)
     elif content == "cut":
         state = descriptors.HyNet().state_dict()
         torch.save({key: value for key, value in state.items() if "layer5" not in key}, path)
@@ -83,6 +85,14 @@ def test_a_broken_safetensors_file_gets_one_clear_sentence(tmp_path):
 def test_an_unknown_name_lists_what_there_is():
     with pytest.raises(BadInput, match="rootsift"):
         load("rootsfit")
+
+
+def test_a_folder_of_the_same_name_does_not_hide_a_descriptor(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rootsift").mkdir()
+    assert load("rootsift").dim == 128
+    with pytest.raises(BadInput, match="no model ''"):
+        load("")
 
 
 def test_a_network_without_weights_says_what_it_needs():

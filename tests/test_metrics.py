@@ -26,6 +26,12 @@ def test_perfect_and_constant_descriptors():
     assert fpr95(np.ones(100), is_match) == 1
 
 
+@pytest.mark.parametrize("distances", [np.full(4, np.nan), np.array([0.1, 0.1, np.nan, 1]), np.ones(3)])
+def test_a_network_that_has_diverged_is_not_perfect(distances):
+    with pytest.raises(BadInput, match="finite distance"):
+        fpr95(distances, np.array([True, True, False, False]))
+
+
 def test_pairs_of_one_kind_only_are_refused():
     with pytest.raises(BadInput, match="0"):
         fpr95(np.ones(4), np.ones(4, bool))

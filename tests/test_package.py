@@ -20,10 +20,10 @@ LAYERS = [
     "errors",
     "types files",
     "similarity metrics images geometry mining door",
-    "descriptors detectors losses patches datasets sampling engines drawing",
+    "descriptors detectors losses patches datasets sampling engines drawing distributed",
     "loading",
-    "features matching training sfm",
-    "correspondence recipes",
+    "features matching training sfm exporting",
+    "correspondence recipes extraction example",
     "patchsets",
     "benchmarks bench figures",
     "cli app",
@@ -33,7 +33,7 @@ LAYER = {name: number for number, names in enumerate(LAYERS) for name in names.s
 
 # Third-party names stay where they belong.
 HOMES = {
-    "torch": "descriptors losses mining sampling training loading bench",
+    "torch": "descriptors losses mining sampling training checkpoints distributed tiling loading exporting bench logbook",
     "pycolmap": "sfm",
     "tyro": "cli",
     "onnxruntime": "engines",
@@ -83,9 +83,18 @@ def test_third_party_names_stay_where_they_belong(path):
 
 
 def test_public_names_are_the_contract():
-    assert set(hynet.__all__) <= set(dir(hynet))
+    contract = {"load", "Extractor", "match", "verify", "losses", "descriptors", "detectors", "datasets", "benchmarks", "metrics", "similarity"}
+    assert contract <= set(hynet.__all__) <= set(dir(hynet))
     for name in hynet.__all__:
         assert getattr(hynet, name) is not None
+    for module, table in [
+        (hynet.losses, "LOSSES"),
+        (hynet.descriptors, "DESCRIPTORS"),
+        (hynet.detectors, "DETECTORS"),
+        (hynet.datasets, "DATASETS"),
+        (hynet.benchmarks, "BENCHMARKS"),
+    ]:
+        assert isinstance(getattr(module, table), dict)
     with pytest.raises(AttributeError):
         hynet.no_such_name  # noqa: B018
 
@@ -122,6 +131,28 @@ def test_a_missing_extra_is_named_in_one_sentence():
         "except hynet.HynetError as error: print(error)"
     )
     assert python(code) == "HyNet as a network needs torch: pip install 'hynet-features[train]'"
+    assert "hynet.losses needs torch" in python(code.replace("descriptors.HyNet()", "losses"))
+
+
+def test_bench_loss_shows_the_peer_first(capsys):
+    assert main(["bench", "loss", "--json"]) == 0
+    peer, ours = json.loads(capsys.readouterr().out)["rows"]
+    assert (peer["ratio"], ours["unit"]) == (1.0, "ms")
+    assert ours["ratio"] == pytest.approx(peer["value"] / ours["value"])
+
+
+def test_ctrl_c_leaves_with_code_130(monkeypatch, capsys):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hynet.cli._call", interrupted)
+    assert main(["info"]) == 130
+    assert capsys.readouterr().err == "hynet: stopped.\n"
+
+
+def test_a_reader_that_has_read_enough_is_no_error():
+    done = subprocess.run(f"{sys.executable} -m hynet --help | head -1", shell=True, capture_output=True, text=True)
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -129,7 +160,9 @@ def test_every_command_has_help_with_an_example(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])
     assert stop.value.code == 0
-    assert f"hynet {command}" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"Example: hynet {command}" in shown
+    assert "--json" in shown
 
 
 @pytest.mark.parametrize("args", [["matsh"], ["bench", "nonsense"], ["info", "--colour"]])
@@ -140,7 +173,8 @@ def test_bad_arguments_leave_with_code_two_and_a_hint(args, capsys):
         code = stop.code
     assert code == 2
     captured = capsys.readouterr()
-    assert captured.err
+    assert captured.err.startswith("hynet: ")
+    assert captured.err.count("\n") == 1
     assert not captured.out
 
 

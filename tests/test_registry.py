@@ -221,9 +221,9 @@ def test_the_registry_has_a_checksum_of_the_right_length_or_none():
 
 
 def test_the_command_lists_the_sets_and_takes_one_that_is_there(tmp_path):
-    assert set(command.main(["list"]).data["sets"]) == set(registry.SETS)
+    assert set(command.run("list").data["sets"]) == set(registry.SETS)
     (tmp_path / "liberty").mkdir()
     (tmp_path / "liberty" / "info.txt").touch()
-    assert command.main(["get", "liberty", "--to", str(tmp_path)]).data["folder"] == str(tmp_path / "liberty")
+    assert command.run("get", "liberty", to=tmp_path).data["folder"] == str(tmp_path / "liberty")
     with pytest.raises(UnknownName, match="no public data set 'libertine'; choose liberty, notredame"):
-        command.main(["get", "libertine"])
+        command.run("get", "libertine")

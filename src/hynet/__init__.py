@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import bench, benchmarks, datasets, descriptors, detectors, losses, metrics, mining, similarity
     from .errors import HynetError
+    from .extraction import extract_all
+    from .features import Extractor
     from .loading import load
+    from .matching import match, verify
     from .types import Features, Keypoints, Matches, PatchPairs, PatchSet, Table
 
 __version__ = "0.1.0"
@@ -23,6 +26,10 @@ __version__ = "0.1.0"
 # public name -> the module it lives in; a module itself lives in the package
 _HOMES = {
     "load": "loading",
+    "Extractor": "features",
+    "extract_all": "extraction",
+    "match": "matching",
+    "verify": "matching",
     "Features": "types",
     "Keypoints": "types",
     "Matches": "types",
@@ -34,6 +41,7 @@ _HOMES = {
 _MODULES = ("bench", "benchmarks", "datasets", "descriptors", "detectors", "losses", "metrics", "mining", "similarity")
 
 __all__ = [
+    "Extractor",
     "Features",
     "HynetError",
     "Keypoints",
@@ -46,17 +54,24 @@ __all__ = [
     "datasets",
     "descriptors",
     "detectors",
+    "extract_all",
     "load",
     "losses",
+    "match",
     "metrics",
     "mining",
     "similarity",
+    "verify",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    if name in ("losses", "mining"):
+        from .errors import need
+
+        need("torch", "train", f"hynet.{name}")
     if name in _MODULES:
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

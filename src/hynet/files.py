@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -28,7 +29,12 @@ def whole(path: str | Path) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     try:
-        yield temporary
+        try:
+            yield temporary
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise BadInput(f"cannot write {path}: {error.strerror}; make room or choose another place.") from None
         temporary.chmod(0o666 & ~_umask())  # mkstemp makes files private; the result is an ordinary file
         try:
             os.replace(temporary, path)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .descriptors import DESCRIPTORS
+from .engines import OnnxEngine
 from .errors import BadInput, BadWeights, need
 from .types import Descriptor
 
@@ -19,16 +22,26 @@ State = Mapping[str, "Tensor"]
 
 
 def load(name_or_path: str | Path) -> Descriptor:
-    """A descriptor by name ("rootsift"), or by the path of a checkpoint or of published weights."""
-    path = Path(name_or_path)
-    if path.exists():
+    """A descriptor by name ("default", "rootsift"), or by the path of a checkpoint or of published weights."""
+    name, path = str(name_or_path), Path(name_or_path)
+    shipped = models()
+    ready = [*shipped, *(name for name, row in DESCRIPTORS.items() if not row.learnt)]
+    if name in shipped:  # names before paths: a folder called like one does not hide it
+        return OnnxEngine(shipped[name])
+    if name in ready:
+        return DESCRIPTORS[name]()
+    if path.suffix == ".onnx" and path.is_file():
+        return OnnxEngine(path)
+    if name and path.exists():
         return network(path).eval()
-    ready = [name for name, row in DESCRIPTORS.items() if not row.learnt]
-    if str(name_or_path) in ready:
-        return DESCRIPTORS[str(name_or_path)]()
-    if str(name_or_path) in DESCRIPTORS:
-        raise BadInput(f"{name_or_path} needs weights: give the path of a checkpoint or of its published weights.")
-    raise BadInput(f"no model {str(name_or_path)!r}: there is no such file, and the names are {', '.join(ready)}.")
+    if name in DESCRIPTORS:
+        raise BadInput(f"{name} needs weights: give the path of a checkpoint or of its published weights.")
+    raise BadInput(f"no model {name!r}: there is no such file, and the names are {', '.join(ready)}.")
+
+
+def models() -> dict[str, Path]:
+    """The models that ship in the package: name -> file."""
+    return {path.stem: path for path in sorted((Path(__file__).parent / "models").glob("*.onnx"))}
 
 
 def network(path: str | Path) -> Network:
@@ -42,10 +55,12 @@ def read_state(path: str | Path) -> State:
     path = Path(path)
     if path.is_dir():
         raise BadWeights(f"{path} is a folder; give a weights file in it, such as best.pt.")
+    if path.suffix == ".safetensors":
+        read = need("safetensors.torch", "train", "reading .safetensors").load_file
+    else:
+        read = partial(torch.load, map_location="cpu", weights_only=True)
     try:
-        if path.suffix == ".safetensors":
-            return need("safetensors.torch", "train", "reading .safetensors").load_file(path)
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        content = read(path)
     except OSError as error:
         raise BadWeights(f"cannot read {path}: {error.strerror or error}.") from None
     except Exception as error:  # each format fails in its own way, on arbitrary bytes in many
@@ -66,7 +81,7 @@ def from_state(state: State, source: str = "these weights") -> Network:
             net.load_state_dict(renamed)
         except RuntimeError:
             raise BadWeights(
-                f"{source} looks like {type(net).__name__}, but some of its layers are missing or of another size."
+                f"{source} looks like {type(net).__name__}, but its layers are not all there, or not of its size."
             ) from None
         return net
     raise BadWeights(
@@ -80,9 +95,11 @@ def _unwrapped(content: Any, path: Path) -> State:
     for key in ("network", "state_dict", "model_state_dict", "model"):
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
             content = content[key]
-    if not isinstance(content, Mapping) or not all(hasattr(value, "shape") for value in content.values()):
+    if not isinstance(content, Mapping) or not all(
+        isinstance(key, str) and hasattr(value, "shape") for key, value in content.items()
+    ):
         raise BadWeights(f"{path} holds no state dict; save `network.state_dict()` in it.")
-    return {key.removeprefix("module.").removeprefix("_orig_mod."): value for key, value in content.items()}
+    return {re.sub(r"^((module|_orig_mod)\.)+", "", key): value for key, value in content.items()}
 
 
 # --- each knows its own keys, and returns the network with the weights under the names it uses ----------------------
@@ -107,8 +124,10 @@ def _sosnet(state: State) -> Found:
     """Its standardisation is layer 0, so that every other layer is one further than HardNet's."""
     if "layers.20.weight" not in state:
         return None
-    pieces = {key: key.split(".") for key in state if key.startswith("layers.")}
-    renamed = {f"features.{int(number) - 1}.{rest}": state[key] for key, (_, number, rest) in pieces.items()}
+    renamed = {}
+    for key, value in state.items():
+        if piece := re.fullmatch(r"layers\.(\d+)\.(\w+)", key):
+            renamed[f"features.{int(piece[1]) - 1}.{piece[2]}"] = value
     return DESCRIPTORS["l2net"](unbiased=False), renamed
 
 

@@ -177,10 +177,11 @@ def tfeat(raw_a: Tensor, raw_p: Tensor, *, margin: float = 1.0, strangers: Stran
 
     Batches are shuffled, so the next pair's positive is as random as any; with known labels, the next certain one.
     """
-    other = raw_p[_next_stranger(raw_p, strangers)]
+    row, there_is_one = _next_stranger(raw_p, strangers)
+    other = raw_p[row]
     d_pos = _raw_distance(raw_a, raw_p)
     d_neg = torch.minimum(_raw_distance(raw_a, other), _raw_distance(raw_p, other))
-    hinge = (margin + d_pos - d_neg).relu()
+    hinge = (margin + d_pos - d_neg).relu() * there_is_one
     return _sum({"triplet": hinge.mean()}, d_pos, d_neg, hinge)
 
 
@@ -203,7 +204,7 @@ def l2net(
         "correlation": (_correlation(raw_a) + _correlation(raw_p)) / (2 * len(a)),
     }
     if maps:
-        flat = [(unit(first.flatten(1)), unit(second.flatten(1))) for first, second in maps]
+        flat = [[unit(one.flatten(1).to(a.dtype)) for one in pair] for pair in maps]
         terms["maps"] = torch.stack([_relative(f @ g.T, strangers.certain) for f, g in flat]).sum()
     return _sum(terms, d_pos, d_neg, d_pos > d_neg)
 
@@ -279,29 +280,31 @@ def _soft_precision(cosines: Tensor, bins: int, certain: Tensor | None) -> Tenso
     Squared distances 0..4 fall into triangular bins; He et al.'s closed form for ties gives
     AP = sum_k h+_k (H+_(k-1) + H+_k + 1) / (H_(k-1) + H_k + 1), with h+ and H+ of the partner, H of everybody.
     """
-    width = 4 / (bins - 1)
-    centres = torch.arange(bins, device=cosines.device, dtype=cosines.dtype) * width
-    squared = (2 - 2 * cosines).clamp(0, 4)
-    right = (1 - (squared.diagonal()[:, None] - centres).abs() / width).relu()  # (N, bins)
     mine = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
     counted = mine | certain if certain is not None else torch.ones_like(mine)
-    # Bin by bin: (N, N, bins) at once would be bins times the memory of the matrices.
-    everybody = torch.stack(
-        [((1 - (squared - centre).abs() / width).relu() * counted).sum(1) for centre in centres], dim=1
-    )  # (N, bins)
+    place = (2 - 2 * cosines).clamp(0, 4) * ((bins - 1) / 4)  # in bins
+    below = place.detach().floor().clamp(max=bins - 2).long()
+    share = place - below  # of the bin above; the rest goes to the one below
+
+    def histogram(weights: Tensor) -> Tensor:
+        empty = torch.zeros(len(cosines), bins, dtype=cosines.dtype, device=cosines.device)
+        return empty.scatter_add(1, below, (1 - share) * weights).scatter_add(1, below + 1, share * weights)
+
+    right, everybody = histogram(mine), histogram(counted)  # (N, bins)
     right_so_far, all_so_far = right.cumsum(1), everybody.cumsum(1)
     precision = (2 * right_so_far - right + 1) / (2 * all_so_far - everybody + 1)
     return (right * precision).sum(1)
 
 
-def _next_stranger(rows: Tensor, strangers: Strangers) -> Tensor:
-    """For each pair, the next one in the batch that is a certain stranger. -> (N,) row numbers."""
+def _next_stranger(rows: Tensor, strangers: Strangers) -> tuple[Tensor, Tensor]:
+    """For each pair, the next one in the batch that is a certain stranger. -> (N,) rows, (N,) whether there is one."""
     count = len(rows)
     steps = torch.arange(count, device=rows.device)
+    ahead = (steps[:, None] + 1 + steps[:-1]) % count  # (N, N - 1): the others in order of turn
     if strangers.certain is None:
-        return (steps + 1) % count
-    ahead = (steps[:, None] + 1 + steps[None, :]) % count  # (N, N): the others in order of turn
-    return ahead[steps, strangers.certain.gather(1, ahead).int().argmax(1)]
+        return ahead[:, 0], torch.ones_like(steps, dtype=torch.bool)
+    certain = strangers.certain.gather(1, ahead)
+    return ahead[steps, certain.int().argmax(1)], certain.any(1)
 
 
 def _raw_distance(a: Tensor, b: Tensor) -> Tensor:

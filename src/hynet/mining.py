@@ -7,13 +7,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from .types import Array
+
 # UBC repeats some patches under two point numbers; "negatives" this close are not strangers. As in HardNet.
 TOO_CLOSE = 8e-3
 # Inside the root of a distance, so that its slope at zero is finite. As released.
 EPSILON = 1e-6
 TOO_ALIKE = 1 - (TOO_CLOSE**2 - EPSILON) / 2  # the cosine of a distance TOO_CLOSE
-# The distance of a pair that has no stranger: the farthest apart that unit vectors can be, so it costs nothing.
+# The distance of a pair that has no stranger: the farthest apart that unit vectors can be, beyond most margins.
 FARTHEST = 2.0
+
+Ids = Tensor | Array  # (N,) whole numbers
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def hardest_negatives(anchors: Tensor, positives: Tensor, strangers: Strangers =
     """
     pairs = len(anchors)
     batch = torch.cat([anchors, positives])  # (2N, D)
-    everyone = batch if strangers.pool is None else torch.cat([batch, unit(strangers.pool)])  # (2N + M, D)
+    everyone = batch if strangers.pool is None else torch.cat([batch, unit(strangers.pool.to(batch))])  # (2N + M, D)
     with torch.no_grad():
         cosines = batch @ everyone.T  # (2N, 2N + M): LL LR pool over RL RR pool; nearest is largest
         _leave_out_friends(cosines, pairs, strangers)
@@ -65,18 +69,20 @@ def hardest_negatives(anchors: Tensor, positives: Tensor, strangers: Strangers =
     return torch.where(cosine > -torch.inf, d_neg, FARTHEST)
 
 
-def certainly_different(points: Tensor, images: Tensor | None = None, scenes: Tensor | None = None) -> Tensor:
+def certainly_different(points: Ids, images: Ids | None = None, scenes: Ids | None = None) -> Tensor:
     """Which pairs of a batch are known to show different points. Ids (N,) -> (N, N) bool.
 
     Without image ids, different point numbers are believed. With them, two points are only known to differ
     when both were found in one reference image; points of different scenes differ in any case.
     """
-    different = points[:, None] != points[None, :]
+    points = torch.as_tensor(points)
+    different = points[:, None] != points
     if images is not None:
-        known = images[:, None] == images[None, :]
-        if scenes is not None:
-            known = known | (scenes[:, None] != scenes[None, :])
-        different = different & known
+        images = torch.as_tensor(images)
+        different = different & (images[:, None] == images)
+    if scenes is not None:
+        scenes = torch.as_tensor(scenes)
+        different = different | (scenes[:, None] != scenes)
     return different
 
 

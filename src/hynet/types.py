@@ -120,6 +120,7 @@ class Features:
     keypoints: Keypoints
     descriptors: Array  # (N, D) float32 unit rows
     image_size: tuple[int, int]  # (width, height) of the original photo
+    ratio: float | None = None  # the ratio test that suits the descriptor; `match` uses it unless told otherwise
 
     def __post_init__(self) -> None:
         if self.descriptors.ndim != 2 or len(self.descriptors) != len(self.keypoints):
@@ -187,7 +188,10 @@ class Table:
 
 
 class Descriptor(Protocol):
-    """Patches to unit vectors. Any square patch size goes in; it is resized once, at the door."""
+    """Patches to unit vectors. Any square patch size goes in; it is resized once, at the door.
+
+    It may say more of itself: `support`, the patch width in sigmas it wants, and `ratio`, the ratio test that suits it.
+    """
 
     patch_size: int
     dim: int
@@ -200,6 +204,6 @@ class Descriptor(Protocol):
 class Detector(Protocol):
     """Photo to keypoints."""
 
-    def __call__(self, image: Array) -> Keypoints:
-        """(H, W) grey uint8 -> Keypoints."""
+    def __call__(self, image: Array, mask: Array | None = None) -> Keypoints:
+        """(H, W) grey uint8 -> Keypoints, none of them where the mask (H, W) is zero."""
         ...

@@ -7,17 +7,25 @@ command's file is imported, so `hynet --help` answers at once.
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 import sys
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stderr
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial, wraps
+from typing import Any, TypeVar
 
-from ..errors import HynetError, UnknownName, choose
+from ..errors import BadInput, HynetError
+
+Value = TypeVar("Value")
 
 # command -> what it does, in one line
 COMMANDS = {
+    "match": "match two photos and see it",
+    "extract": "features of photos into one HDF5 file, as hloc reads it",
     "data": "list and download the public patch sets",
     "bench": "measure speed as ratios against named peers, in one run",
     "info": "versions, descriptors, losses and models",
@@ -36,34 +44,52 @@ def main(args: list[str] | None = None) -> int:
     """Run one command; 0 on success, 2 on bad input with one sentence on stderr, 130 on Ctrl-C."""
     # Threads that spin while they wait are several times slower than sleeping ones where a core is shared.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    warnings.filterwarnings("ignore", module="PIL")  # broken EXIF is no news to a user whose photo was read
     args = sys.argv[1:] if args is None else args
-    if not args or args[0] in ("-h", "--help"):
-        print(_overview())
-        return 0
     try:
-        choose(COMMANDS, args[0], "command")
-        as_json = "--json" in args
+        if not args or args[0] in ("-h", "--help"):
+            print(_overview())
+            return 0
+        if args[0] not in COMMANDS:
+            return _complain(f"no command {args[0]!r}; `hynet --help` lists them.")
         report = _call(args[0], [arg for arg in args[1:] if arg != "--json"])
-        print(json.dumps(report.data) if as_json else report.text)
+        print(json.dumps(report.data) if "--json" in args else report.text, flush=True)
         return 0
-    except UnknownName as error:
-        return _complain(f"{error} `hynet --help` says what each does." if args[0] not in COMMANDS else str(error))
     except HynetError as error:
         return _complain(str(error))
-    except BrokenPipeError:  # `hynet ... | head` closed the pipe: nobody is left to tell
-        sys.stderr.close()
+    except BrokenPipeError:  # `hynet ... | head` has read enough; Python would complain once more at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        return _complain("stopped; what was finished is kept.", code=130)
+        return _complain("stopped.", code=130)
 
 
 def _call(name: str, args: list[str]) -> Report:
-    import tyro
-
     command = importlib.import_module(f".{name}", __package__)
     if hasattr(command, "main"):  # a command whose options depend on its first argument parses for itself
         return command.main(args)
-    return tyro.cli(command.run, args=args, prog=f"hynet {name}", description=command.__doc__)
+    return parse(command.run, args, prog=f"hynet {name}", description=command.__doc__)()
+
+
+def parse(function: Callable[..., Value], args: list[str], prog: str, description: str | None) -> Callable[[], Value]:
+    """What the arguments ask for, not yet done. Wrong ones get one sentence, in place of tyro's box."""
+    import tyro
+
+    @wraps(function)
+    def later(*values: Any, **options: Any) -> Callable[[], Value]:
+        return partial(function, *values, **options)
+
+    described = f"{description}\nWith --json: one JSON object on stdout."
+    complaint = io.StringIO()
+    try:
+        with redirect_stderr(complaint):
+            return tyro.cli(later, args=args, prog=prog, description=described)
+    except SystemExit as stop:
+        if stop.code == 0:
+            raise
+        box = complaint.getvalue().partition("For full helptext")[0].splitlines()[1:]
+        sentence = " ".join(line for line in (line.strip("│╭╰╮╯─ ") for line in box) if line)
+        raise BadInput(f"{sentence.rstrip('.')}. `{prog} --help` shows what there is.") from None
 
 
 def _complain(sentence: str, code: int = 2) -> int:

@@ -6,7 +6,7 @@ Example: hynet bench loss
 from __future__ import annotations
 
 import importlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
@@ -15,16 +15,15 @@ from ..errors import choose
 from ..types import Table
 from . import Report
 
+Name = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help=f"{', '.join(BENCHES)}, or all")]
 
-def run(name: Annotated[str, tyro.conf.Positional] = "all") -> Report:
-    """Run one bench, or all of them.
 
-    Args:
-        name: which bench; `all` runs every one.
-    """
+def run(name: Name = "all") -> Report:
+    """Run one bench, or all of them."""
     if name != "all":
         choose(BENCHES, name, "bench")
-    tables, data = [], []
+    tables: list[str] = []
+    data: list[dict[str, Any]] = []
     for bench in BENCHES if name == "all" else [name]:
         rows = importlib.import_module(f"hynet.bench.{bench}").run()
         peer = rows[0]
@@ -32,4 +31,7 @@ def run(name: Annotated[str, tyro.conf.Positional] = "all") -> Report:
         cells = {row["name"]: {"value": row["value"], "unit": row["unit"], "ratio": row["ratio"]} for row in measured}
         tables.append(Table(f"{bench}: {BENCHES[bench]}", ["value", "unit", "ratio"], cells).markdown())
         data.append({"bench": bench, "rows": measured})
-    return Report("\n\n".join(tables), data[0] if name != "all" else {"bench": "all", "benches": data})
+    if name == "all":
+        named = [{**row, "name": f"{bench['bench']}: {row['name']}"} for bench in data for row in bench["rows"]]
+        return Report("\n\n".join(tables), {"bench": "all", "rows": named})
+    return Report(tables[0], data[0])

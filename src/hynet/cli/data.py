@@ -1,41 +1,42 @@
 """Get the public patch sets: downloads are resumed and verified.
 
-Example: hynet data get liberty --to data     (then: hynet train hynet-liberty --data data/liberty ...)
-         hynet data list
+Example: hynet data list
+         hynet data get liberty --to data     (then: hynet train hynet --data data/liberty ...)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import tyro
 
 from ..datasets import registry
+from ..errors import BadInput
 from . import Report
 from .progress import bar
 
 
-def main(args: list[str]) -> Report:
-    commands: dict[str, Callable[..., Report]] = {"get": get, "list": list_sets}
-    return tyro.extras.subcommand_cli_from_dict(commands, args=args, prog="hynet data", description=__doc__)
-
-
-def get(name: tyro.conf.Positional[str], to: Path = Path("data")) -> Report:
-    """Download a set into the folder DIR/NAME, unless it is there.
+def run(
+    action: tyro.conf.Positional[Literal["list", "get"]],
+    name: tyro.conf.Positional[str | None] = None,
+    *,
+    to: Path = Path("data"),
+) -> Report:
+    """List the public sets, or get one.
 
     Args:
-        name: the set, as `hynet data list` names it
-        to: the folder to make the set's own folder in
+        action: list them, or get one
+        name: the set to get, as the list names it
+        to: the folder in which the set's own folder is made
     """
+    if action == "list":
+        width = max(map(len, registry.SETS))
+        lines = [f"{name.ljust(width)}  {one.download.rjust(6)}  {one.what}" for name, one in registry.SETS.items()]
+        facts = {name: {"what": one.what, "download": one.download} for name, one in registry.SETS.items()}
+        return Report("\n".join(lines), {"sets": facts})
+    if name is None:
+        raise BadInput("say which set to get; `hynet data list` names them.")
     with bar() as progress:
         folder = registry.get(name, to, progress)
     return Report(f"{name} is in {folder}", {"name": name, "folder": str(folder)})
-
-
-def list_sets() -> Report:
-    """Name the sets that can be had."""
-    width = max(map(len, registry.SETS))
-    lines = [f"{name.ljust(width)}  {known.download.rjust(6)}  {known.what}" for name, known in registry.SETS.items()]
-    facts = {name: {"what": known.what, "download": known.download} for name, known in registry.SETS.items()}
-    return Report("\n".join(lines), {"sets": facts})

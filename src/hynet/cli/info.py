@@ -33,7 +33,7 @@ def run() -> Report:
     descriptors = {name: row.about for name, row in DESCRIPTORS.items()}
     losses = _losses()
     shown = {
-        name: {"version": number or f"not installed: pip install 'hynet-features[{PACKAGES.get(name)}]'"}
+        name: {"version": number or f"not installed: pip install '{_bringing(name)}'"}
         for name, number in versions.items()
     }
     tables = [
@@ -43,6 +43,11 @@ def run() -> Report:
     ]
     text = "\n\n".join(table.markdown() for table in tables)
     return Report(text, {"versions": versions, "descriptors": descriptors, "losses": losses})
+
+
+def _bringing(package: str) -> str:
+    extra = PACKAGES[package]
+    return f"hynet-features[{extra}]" if extra else "hynet-features"
 
 
 def _version(package: str) -> str | None:

@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from ..errors import choose
-from .layers import FRN, L2NET_LAYERS, TLU, Network, start_orthogonal
+from .layers import FRN, L2NET_LAYERS, TLU, Network, as_rows, start_orthogonal
 
 
 def _frn(channels: int) -> list[nn.Module]:
@@ -45,4 +45,4 @@ class HyNet(Network):
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.children():
             x = layer(x)
-        return x.flatten(1)  # not squeeze(): a batch of one stays a batch
+        return as_rows(x)

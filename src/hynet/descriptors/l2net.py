@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from .layers import L2NET_LAYERS, Network, standardise, start_orthogonal
+from .layers import L2NET_LAYERS, Network, as_rows, standardise, start_orthogonal
 
 
 class L2Net(Network):
@@ -25,7 +25,7 @@ class L2Net(Network):
         start_orthogonal(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.features(standardise(x, self.unbiased)).flatten(1)
+        return as_rows(self.features(standardise(x, self.unbiased)))
 
     def with_maps(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Raw descriptors, and the outputs of the first and the last normalisation but one: L2-Net's loss uses them."""
@@ -35,4 +35,4 @@ class L2Net(Network):
             x = layer(x)
             if position in (first, last):
                 maps.append(x)
-        return x.flatten(1), maps
+        return as_rows(x), maps

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..door import enter
+from ..errors import BadInput
 from ..types import Array
 
 # L2-Net's 3x3 convolutions as (channels in, channels out, stride); an 8x8 convolution to 128 numbers follows.
@@ -28,7 +29,8 @@ class FRN(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         # Trained scale and bias nearly cancel, and squares of activations overflow half precision.
         x = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-        return self.weight * (x * torch.rsqrt(x.square().mean((2, 3), keepdim=True) + self.eps)) + self.bias
+        y = self.weight * (x * torch.rsqrt(x.square().mean((2, 3), keepdim=True) + self.eps)) + self.bias
+        return y.to(self.weight.dtype)
 
 
 class TLU(nn.Module):
@@ -43,7 +45,10 @@ class TLU(nn.Module):
 
 
 class Network(nn.Module):
-    """A network from (N, 1, 32, 32) grey 0-255 to raw (N, 128), that can `describe` patches as unit rows."""
+    """A network from (N, 1, 32, 32) grey 0-255 to raw (N, 128), that can `describe` patches as unit rows.
+
+    BatchNorm needs two or more patches in training mode; in evaluation mode one is enough.
+    """
 
     patch_size: int = 32
     dim: int = 128
@@ -52,17 +57,24 @@ class Network(nn.Module):
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, 128) float32 unit rows; in evaluation mode, whatever mode the network is in."""
         patches = enter(patches, self.patch_size)
-        was_training, device = self.training, next(self.parameters()).device
+        was_training, like = self.training, next(self.parameters())
         self.eval()
         try:
             rows = [np.zeros((0, self.dim), np.float32)]
             for start in range(0, len(patches), DESCRIBE_BATCH):
-                batch = torch.from_numpy(patches[start : start + DESCRIBE_BATCH]).to(device)
-                raw = self(batch[:, None].float())
+                batch = torch.tensor(patches[start : start + DESCRIBE_BATCH])
+                raw = self(batch[:, None].to(like)).float()
                 rows.append(nn.functional.normalize(raw, dim=1).cpu().numpy())
         finally:
             self.train(was_training)
         return np.concatenate(rows)
+
+
+def as_rows(x: Tensor) -> Tensor:
+    """(N, D, 1, 1), what is left of a patch -> (N, D); never squeeze(), so a batch of one stays a batch."""
+    if x.shape[2:] != (1, 1):
+        raise BadInput("the network takes patches of 32 x 32 pixels; `describe` resizes others.")
+    return x.flatten(1)
 
 
 def standardise(x: Tensor, unbiased: bool = True) -> Tensor:

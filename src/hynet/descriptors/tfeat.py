@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from .layers import Network, standardise, start_orthogonal
+from ..errors import BadInput
+from .layers import Network, as_rows, standardise, start_orthogonal
 
 
 class TFeat(Network):
@@ -20,6 +21,8 @@ class TFeat(Network):
         start_orthogonal(self)
 
     def forward(self, x: Tensor) -> Tensor:
+        if x.shape[2:] != (32, 32):
+            raise BadInput("TFeat takes patches of 32 x 32 pixels; `describe` resizes others.")
         return self.descr(self.features(x).flatten(1))
 
 
@@ -33,4 +36,4 @@ class HardTFeat(Network):
         start_orthogonal(self)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.classifier(self.features(standardise(x))).flatten(1)
+        return as_rows(self.classifier(self.features(standardise(x))))

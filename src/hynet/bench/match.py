@@ -1,0 +1,61 @@
+"""Matching 10,000 x 10,000 descriptors, mutual + ratio: ours against OpenCV's brute-force matcher."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import cv2
+import numpy as np
+
+from ..matching import match
+from ..types import Array, Features, Keypoints
+from . import Row, milliseconds
+
+COUNT, DIM, RATIO = 10_000, 128, 0.9
+
+
+def run() -> list[Row]:
+    a, b = _views()
+    rivals = {"cv2.BFMatcher": lambda: by_opencv(a, b), "hynet.match": lambda: match(a, b, RATIO).indices}
+    times = milliseconds(rivals, rounds=3)
+    tracemalloc.start()  # NumPy reports its arrays to it
+    found = match(a, b, RATIO).indices
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return [
+        *(Row(name, value, "ms") for name, value in times.items()),
+        Row("hynet.match, extra memory", peak / 2**20, "MB"),
+        Row("matches in common", 100 * _common(found, by_opencv(a, b)), "%"),
+    ]
+
+
+def by_opencv(a: Features, b: Features) -> Array:
+    """The same question to OpenCV: two nearest one way, one nearest the other. -> (K, 2)."""
+    matcher = cv2.BFMatcher(cv2.NORM_L2)
+    back = {reverse.queryIdx: reverse.trainIdx for reverse in matcher.match(b.descriptors, a.descriptors)}
+    return np.array(
+        [
+            (best.queryIdx, best.trainIdx)
+            for best, second in matcher.knnMatch(a.descriptors, b.descriptors, k=2)
+            if back[best.trainIdx] == best.queryIdx and best.distance < RATIO * second.distance
+        ]
+    )
+
+
+def _common(ours: Array, theirs: Array) -> float:
+    ours_set, theirs_set = {tuple(pair) for pair in ours}, {tuple(pair) for pair in theirs}
+    return len(ours_set & theirs_set) / len(ours_set | theirs_set)
+
+
+def _views() -> tuple[Features, Features]:
+    """Half the features of the second are noisy copies of the first's, the others strangers."""
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(2, COUNT, DIM))
+    second[: COUNT // 2] = first[: COUNT // 2] + 0.5 * second[: COUNT // 2]
+    return _features(first), _features(rng.permutation(second))
+
+
+def _features(rows: Array) -> Features:
+    unit = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    origin = np.zeros(COUNT)
+    return Features(Keypoints.from_circles(np.zeros((COUNT, 2)), origin + 1, origin, origin), unit, (1, 1))

@@ -1,0 +1,52 @@
+"""Features of photos into one HDF5 file, in the layout that hloc reads. Run it again to go on.
+
+Example: hynet extract photos/ --out features.h5
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from ..errors import BadInput
+from ..extraction import Settings, cores, extract_all
+from ..features import LONGEST
+from . import Report
+from .progress import bar
+
+
+def run(
+    photos: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PHOTO_OR_DIR...")],
+    *,
+    out: Path,
+    detector: str = "dog",
+    model: str = "default",
+    max_keypoints: int = 2048,
+    upright: bool = False,
+    longest: int = LONGEST,
+    jobs: int = 0,
+) -> Report:
+    """Extract features.
+
+    Args:
+        photos: Photos, or folders of them.
+        out: The file that gets one group per photo.
+        detector: What finds keypoints.
+        model: What describes them: a name, or the path of weights.
+        max_keypoints: The strongest so many of each photo.
+        upright: The photos were not turned: use no orientation.
+        longest: Look for keypoints in a photo of at most this side, in pixels.
+        jobs: Processes at once; 0 means one per core.
+    """
+    if not photos:
+        raise BadInput("no photos were given; name photos, or the folder that holds them.")
+    settings = Settings(detector, model, max_keypoints, upright, longest)
+    with bar() as progress:
+        done = extract_all(photos, out, settings, jobs=jobs or len(cores()), progress=progress)
+    lines = [f"{out} holds the features of {done.photos} photos, {done.new} of them new."]
+    if done.unreadable:
+        lines += [f"{len(done.unreadable)} could not be read:", *(f"  {why}" for why in done.unreadable.values())]
+    data = {"out": str(out), "photos": done.photos, "new": done.new, "unreadable": dict(done.unreadable)}
+    return Report("\n".join(lines), data)

@@ -1,0 +1,147 @@
+"""Match two photos and see it: detect, describe, match, verify, draw.
+
+Example: hynet match                            (a pair with the truth about it)
+         hynet match a.jpg b.jpg --out matches.png
+         hynet match a.jpg b.jpg --geometry homography --show patches
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import tyro
+
+from .. import drawing, images
+from ..errors import BadInput
+from ..example import example
+from ..features import Extractor
+from ..matching import Fit, match, verify
+from ..types import Array, Features, Matches
+from . import Report
+
+RIGHT = 2.0  # pixels from the truth within which a match counts as right
+Photos = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[A B]", help_behavior_hint="")]
+
+
+def run(
+    photos: Photos = (),
+    *,
+    out: Path = Path("matches.png"),
+    detector: str = "dog",
+    model: str = "default",
+    max_keypoints: int = 2048,
+    upright: bool = False,
+    geometry: Literal["fundamental", "homography", "essential", "none"] = "fundamental",
+    ratio: float | None = None,
+    show: Literal["matches", "keypoints", "patches"] = "matches",
+) -> Report:
+    """Match two photos.
+
+    Args:
+        photos: The two photos; without them an example.
+        out: Where the picture goes.
+        detector: What finds keypoints.
+        model: What describes them: a name, or the path of weights.
+        max_keypoints: The strongest so many of each photo.
+        upright: The photos were not turned: use no orientation.
+        geometry: What the matches must agree on.
+        ratio: Keep a match only if it is nearer than so many times the runner-up; by default as calibrated for the
+            model, 1 keeps all.
+        show: What the picture shows.
+    """
+    if len(photos) not in (0, 2):
+        raise BadInput(f"give two photos, or none for the example, not {len(photos)}.")
+    clock = Clock()
+    with clock("read"):
+        pair = None if photos else example()
+        views = pair.photos if pair else (images.read(photos[0]), images.read(photos[1]))  # (H, W) grey each
+    with clock("load"):
+        extract = Extractor(detector, model, max_keypoints, upright)
+    with clock("detect"):
+        found = [extract.detect(photo) for photo in views]
+    with clock("describe"):
+        first, second = (extract.describe(*each) for each in zip(views, found, strict=True))
+    with clock("match"):
+        matches = match(first, second, ratio)
+    with clock("verify"):
+        fit = _unverified(matches) if geometry == "none" else verify(first, second, matches, geometry)
+    points = _points(first, second, matches)  # (K, 4)
+    verdict = "not verified" if geometry == "none" else f"{len(fit)} agree on one geometry"
+    lines = [f"{len(matches)} matches, {verdict}."]
+    truth, green = {}, fit.inliers
+    if pair:
+        error = pair.error(points[:, :2], points[:, 2:])  # nan where the truth is not known
+        known, right = np.isfinite(error[fit.inliers]), error[fit.inliers] < RIGHT
+        truth = {"known": int(known.sum()), "right": int(right.sum())}
+        green = fit.inliers & ~(error >= RIGHT)
+        score = f"of {truth['known']} whose truth is known, {truth['right']} are right (within {RIGHT:g} px)"
+        lines = [f"The example is {pair.about}.", *lines, f"{score.capitalize()}."]
+        verdict = f"{verdict}; {score}"
+    with clock("draw"):
+        drawing.save(_picture(show, extract, views, (first, second), matches, green, verdict), out)
+    lines += [f"The picture is {out} ({sum(clock.seconds.values()):.1f} s)."]
+
+    data = {
+        "keypoints": [len(first), len(second)],
+        "matches": len(matches),
+        "inliers": len(fit),
+        "seconds": {stage: round(seconds, 4) for stage, seconds in clock.seconds.items()},
+        "model": None if fit.model is None else fit.model.tolist(),
+        "points": points[fit.inliers].round(3).tolist(),
+        "picture": str(out),
+    }
+    return Report("\n".join(lines), data | ({"truth": truth} if pair else {}))
+
+
+class Clock:
+    """with clock("read"): ...  adds up in clock.seconds["read"]."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, stage: str) -> Iterator[None]:
+        start = time.perf_counter()
+        yield
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
+
+
+def _unverified(matches: Matches) -> Fit:
+    return Fit(matches, None, np.ones(len(matches), bool))
+
+
+def _points(first: Features, second: Features, matches: Matches) -> Array:
+    """(K, 4): x1, y1, x2, y2."""
+    rows, columns = matches.indices.T
+    return np.column_stack([first.keypoints.xy[rows], second.keypoints.xy[columns]]).astype(np.float64)
+
+
+def _picture(
+    show: str,
+    extract: Extractor,
+    photos: tuple[Array, Array],
+    features: tuple[Features, Features],
+    matches: Matches,
+    green: Array,
+    verdict: str,
+) -> Array:
+    keypoints = features[0].keypoints, features[1].keypoints
+    if show == "keypoints":
+        counts = " and ".join(str(len(each)) for each in keypoints)
+        return drawing.keypoints(photos, keypoints, [(f"{counts} keypoints, the strongest shown", drawing.INK)])
+    caption = [(f"{len(matches)} matches, ", drawing.INK), (verdict, drawing.GREEN)]
+    if show == "matches":
+        return drawing.matches(photos, keypoints, matches, green, caption)
+    order = np.argsort(matches.distances, kind="stable")
+    # Every so many-th from the nearest to the farthest: the nearest alone would all look alike.
+    some = order[np.linspace(0, len(order) - 1, min(len(order), 64)).astype(int)] if len(order) else order
+    patches = [
+        extract.patches(photo, points[matches.indices[some, side]])
+        for side, (photo, points) in enumerate(zip(photos, keypoints, strict=True))
+    ]
+    return drawing.patches(patches[0], patches[1], green[some], [*caption, ("; from the nearest on", drawing.FAINT)])

@@ -1,0 +1,42 @@
+"""Which of the keypoints found are kept: inside the mask, the best, spread over the photo. For every detector."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..errors import BadInput
+from ..types import Array, Keypoints
+
+PER_CELL = 4  # keypoints that a cell of the spreading grid would hold if they were even
+
+
+def masked(keypoints: Keypoints, mask: Array | None, shape: tuple[int, ...]) -> Keypoints:
+    """Those where the mask (H, W) is not zero."""
+    if mask is None:
+        return keypoints
+    if mask.shape != shape:
+        raise BadInput(f"the mask must have the photo's shape {shape}, got {mask.shape}.")
+    x, y = np.rint(keypoints.xy).astype(int).T
+    return keypoints[mask[y.clip(0, shape[0] - 1), x.clip(0, shape[1] - 1)] != 0]
+
+
+def best(keypoints: Keypoints, count: int, *, spread_over: tuple[int, ...] | None = None) -> Keypoints:
+    """At most `count`, highest score first. Spread over a photo (H, W), the cells of a grid take turns."""
+    order = np.argsort(-keypoints.scores, kind="stable")
+    if spread_over is not None and len(keypoints):
+        height, width = spread_over
+        side = max(1.0, np.sqrt(PER_CELL * height * width / count))
+        column, row = (keypoints.xy[order] // side).astype(np.int64).T
+        turn = _place_in_group(row * (width + 1) + column)
+        order = order[np.argsort(turn, kind="stable")]
+    return keypoints[order[:count]]
+
+
+def _place_in_group(groups: Array) -> Array:
+    """How many of the same group came before: [5, 7, 5, 5] -> [0, 0, 1, 2]."""
+    order = np.argsort(groups, kind="stable")
+    ordered = groups[order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    place = np.empty(len(groups), np.int64)
+    place[order] = np.arange(len(groups)) - np.repeat(starts, np.diff(np.r_[starts, len(groups)]))
+    return place

@@ -1,0 +1,156 @@
+"""Keypoints, matches and patches as pictures: (H, W, 3) RGB uint8, ready to save or to show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import cv2
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from .errors import BadInput
+from .files import whole
+from .images import shrink
+from .types import Array, Keypoints, Matches
+
+Colour = tuple[int, int, int]
+Words = list[tuple[str, Colour]]  # of a caption, each in its colour
+
+GROUND, INK, FAINT = (22, 24, 29), (232, 234, 237), (140, 145, 153)
+GREEN, RED, AMBER = (64, 224, 130), (240, 72, 72), (255, 190, 60)
+
+SIDE = 900  # longest side of a photo in a picture
+GAP, BAND, FONT = 10, 46, 19  # pixels between photos, of the caption's strip, of its letters
+MAX_LINES = 80  # more would hide the photos; every match keeps its dot
+DIM = 0.72  # photos are darkened, so that lines stand out
+OVER = 2  # everything is drawn larger and then averaged: OpenCV's own smoothing makes diamonds of small dots
+FINE = 4  # bits below the pixel that OpenCV draws with
+
+
+def matches(
+    photos: tuple[Array, Array], keypoints: tuple[Keypoints, Keypoints], found: Matches, agree: Array, caption: Words
+) -> Array:
+    """Two photos side by side: matches that agree in greens, the others thin and red.
+
+    photos: grey (H, W) each; agree: (K,) bool.
+    """
+    canvas, places = _side_by_side([_shown(photo) for photo in photos])
+    first, second = (
+        _placed(points.xy[found.indices[:, side]], *places[side]) for side, points in enumerate(keypoints)
+    )  # (K, 2) in the picture
+    colours = np.where(agree[:, None], _greens(first[:, 1] * OVER / len(canvas)), RED)  # (K, 3)
+    some = np.random.default_rng(0).permutation(len(found))
+    for which, strength, width, radius in ((False, 0.35, 1, 1.6), (True, 0.55, 2, 2.4)):
+        layer = canvas.copy()
+        for k in some[agree[some] == which][:MAX_LINES]:
+            cv2.line(layer, _fine(first[k]), _fine(second[k]), _colour(colours[k]), width, cv2.LINE_AA, FINE)
+        canvas = cv2.addWeighted(layer, strength, canvas, 1 - strength, 0)
+        for k in np.flatnonzero(agree == which):
+            for point in (first[k], second[k]):
+                _dot(canvas, point, radius, _colour(colours[k]))
+    return _captioned(_averaged(canvas), caption)
+
+
+def keypoints(photos: Sequence[Array], found: Sequence[Keypoints], caption: Words, *, most: int = 300) -> Array:
+    """The best keypoints of each grey photo: circles of three sigma, each with the radius its angle points along."""
+    canvas, places = _side_by_side([_shown(photo) for photo in photos])
+    layer = canvas.copy()
+    for every, (scale, left) in zip(found, places, strict=True):
+        best = every[np.argsort(-every.scores, kind="stable")[:most]]
+        xy = _placed(best.xy, scale, left)
+        radius = 3 * best.sigma * scale
+        tip = xy + radius[:, None] * np.column_stack([np.cos(best.angle), np.sin(best.angle)])
+        for centre, size, end in zip(xy, radius, tip, strict=True):
+            cv2.circle(layer, _fine(centre), round(size * OVER * 2**FINE), AMBER, OVER, cv2.LINE_AA, FINE)
+            cv2.line(layer, _fine(centre), _fine(end), AMBER, OVER, cv2.LINE_AA, FINE)
+    return _captioned(_averaged(cv2.addWeighted(layer, 0.8, canvas, 0.2, 0)), caption)
+
+
+def patches(
+    first: Array, second: Array, agree: Array, caption: Words, *, columns: int = 8, rows: int = 8, zoom: int = 64
+) -> Array:
+    """What the descriptor saw of the first matches, side by side, framed by whether they agree. (K, S, S) each."""
+    count = min(len(first), columns * rows)
+    pad, edge = 8, 3
+    cell_width, cell_height = 2 * zoom + 2 * edge + pad, zoom + 2 * edge + pad
+    height = cell_height * max(1, -(-count // columns)) + pad
+    canvas = np.full((height, cell_width * columns + pad, 3), GROUND, np.uint8)
+    for k in range(count):
+        pair = np.hstack([cv2.resize(side[k], (zoom, zoom), interpolation=cv2.INTER_CUBIC) for side in (first, second)])
+        pair = cv2.cvtColor(pair, cv2.COLOR_GRAY2RGB)
+        frame = GREEN if agree[k] else RED
+        framed = cv2.copyMakeBorder(pair, edge, edge, edge, edge, cv2.BORDER_CONSTANT, value=frame)
+        top, left = pad + cell_height * (k // columns), pad + cell_width * (k % columns)
+        canvas[top : top + framed.shape[0], left : left + framed.shape[1]] = framed
+    return _captioned(canvas, caption)
+
+
+def save(picture: Array, path: str | Path) -> None:
+    """As PNG, JPEG or WebP, by the ending of the name."""
+    if Path(path).suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
+        raise BadInput(f"cannot write a picture as {Path(path).name!r}; let its name end in .png, .jpg or .webp.")
+    with whole(path) as temporary:
+        Image.fromarray(picture).save(temporary)
+
+
+def _shown(photo: Array) -> tuple[Array, float]:
+    small, scale = shrink(photo, SIDE)
+    return np.repeat((small * DIM).astype(np.uint8)[:, :, None], 3, 2), scale
+
+
+def _side_by_side(photos: Sequence[tuple[Array, float]]) -> tuple[Array, list[tuple[float, int]]]:
+    """One canvas, OVER times as large, and for each photo its scale and the column it begins at."""
+    height = max(len(photo) for photo, _ in photos)
+    width = sum(photo.shape[1] + GAP for photo, _ in photos) - GAP
+    canvas = np.full((height, width, 3), GROUND, np.uint8)
+    left, places = 0, []
+    for photo, scale in photos:
+        canvas[: len(photo), left : left + photo.shape[1]] = photo
+        places.append((scale, left))
+        left += photo.shape[1] + GAP
+    return cv2.resize(canvas, None, fx=OVER, fy=OVER, interpolation=cv2.INTER_LINEAR), places
+
+
+def _averaged(canvas: Array) -> Array:
+    return cv2.resize(canvas, None, fx=1 / OVER, fy=1 / OVER, interpolation=cv2.INTER_AREA)
+
+
+def _placed(xy: Array, scale: float, left: int) -> Array:
+    """Pixels of the photo as pixels of the picture."""
+    return (xy + 0.5) * scale - 0.5 + np.array([left, 0])
+
+
+def _fine(point: Array) -> tuple[int, int]:
+    """A pixel of the picture as OpenCV draws it on the larger canvas."""
+    x, y = ((point + 0.5) * OVER - 0.5) * 2**FINE
+    return round(float(x)), round(float(y))
+
+
+def _dot(canvas: Array, point: Array, radius: float, colour: Colour) -> None:
+    for size, ink in ((radius + 0.9, GROUND), (radius, colour)):  # a dark rim keeps neighbours apart
+        cv2.circle(canvas, _fine(point), round(size * OVER * 2**FINE), ink, -1, cv2.LINE_AA, FINE)
+
+
+def _greens(height: Array) -> Array:
+    """From lime at the top (0) through turquoise to blue at the foot (1), so that the eye can follow a line. (K, 3)."""
+    stops = np.array([(170, 240, 60), (50, 225, 130), (50, 190, 245)])
+    return np.stack([np.interp(height, (0, 0.5, 1), stops[:, channel]) for channel in range(3)], 1)
+
+
+def _colour(levels: Array) -> Colour:
+    red, green, blue = (int(level) for level in levels)
+    return red, green, blue
+
+
+def _captioned(canvas: Array, caption: Words) -> Array:
+    """The picture above a strip with the caption; Pillow's letters are smoother than OpenCV's."""
+    font = ImageFont.load_default(FONT)
+    margin, width = 14, sum(font.getlength(words) for words, _ in caption)
+    strip = Image.new("RGB", (max(canvas.shape[1], round(width) + 2 * margin), BAND), GROUND)
+    pen, x = ImageDraw.Draw(strip), float(margin)
+    for words, colour in caption:
+        pen.text((x, BAND / 2), words, colour, font, anchor="lm")
+        x += font.getlength(words)
+    beside = np.full((len(canvas), strip.width - canvas.shape[1], 3), GROUND, np.uint8)
+    return np.vstack([np.hstack([canvas, beside]), np.asarray(strip)])

@@ -1,0 +1,237 @@
+"""Many photos -> one features file. Survives a kill at any moment, resumes, and uses several processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context, parent_process
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
+
+import cv2
+import h5py
+import numpy as np
+
+from . import images
+from .errors import BadInput, UnreadableImage
+from .features import LONGEST, Extractor, columns, h5_names, opened
+from .files import whole
+from .types import Progress, silent
+
+PART = ".part.npz"  # no temporary file of `whole` ends like this
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a features file was made; kept in it, so that a second run does not mix two kinds."""
+
+    detector: str = "dog"
+    descriptor: str = "default"
+    max_keypoints: int = 2048
+    upright: bool = False
+    longest: int = LONGEST
+
+    def extractor(self) -> Extractor:
+        return Extractor(self.detector, self.descriptor, self.max_keypoints, self.upright, longest=self.longest)
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """What became of the photos: all in the file, those of this run, and why some could not be read."""
+
+    photos: int
+    new: int
+    unreadable: Mapping[str, str]  # name -> sentence
+
+
+def extract_all(
+    photos: str | Path | Sequence[str | Path],
+    out: str | Path,
+    settings: Settings | None = None,
+    *,
+    jobs: int = 1,
+    progress: Progress = silent,
+) -> Extracted:
+    """Features of every photo into `out`, one group a photo; those already there are kept.
+
+    HDF5 files do not survive a crash while they are written. So every photo becomes a small file of its own in
+    `out`.parts, and `out` is put together whole at the end: what was done is never lost.
+    """
+    out, settings = Path(out), settings or Settings()
+    parts = out.with_name(f"{out.name}.parts")
+    named = name_photos(photos)
+    kept = _kept(out, settings)
+    todo = {name: path for name, path in named.items() if name not in kept and not _part(parts, name).exists()}
+    extract = settings.extractor()  # a wrong name is told here, before anything is written
+    _claim(parts, settings)
+
+    unreadable = {}
+    each = _in_turn(todo, parts, extract) if min(jobs, len(todo)) < 2 else _at_once(todo, parts, settings, jobs)
+    for count, (name, problem) in enumerate(each, start=len(named) - len(todo) + 1):
+        progress(count, len(named), name)
+        if problem:
+            unreadable[name] = problem
+
+    new = {part.relative_to(parts).as_posix().removesuffix(PART): part for part in sorted(parts.rglob(f"*{PART}"))}
+    if new:
+        _assemble(out, kept, new, settings)
+    shutil.rmtree(parts)
+    if not new and not kept:
+        raise BadInput(f"none of the {len(named)} photos could be read: {next(iter(unreadable.values()))}")
+    return Extracted(len(kept) + len(new), len(new), dict(sorted(unreadable.items())))
+
+
+def name_photos(photos: str | Path | Sequence[str | Path]) -> dict[str, Path]:
+    """Name -> path: a photo by its file name, those of a folder by their path below it."""
+    named: dict[str, Path] = {}
+    for given in [photos] if isinstance(photos, str | Path) else photos:
+        path = Path(given)
+        for photo in images.list_photos(path) if path.is_dir() else [path]:
+            name = photo.relative_to(path).as_posix() if path.is_dir() else photo.name
+            if named.setdefault(name, photo) != photo:
+                raise BadInput(f"two photos are named {name} ({named[name]} and {photo}); give the folder above both.")
+    return named
+
+
+def _kept(out: Path, settings: Settings) -> set[str]:
+    """The photos that an earlier run finished."""
+    if not out.exists():
+        return set()
+    with opened(out) as file:
+        _check(file.attrs.get("settings"), settings, out)
+    return set(h5_names(out))
+
+
+def _claim(parts: Path, settings: Settings) -> None:
+    """Parts of an earlier run are taken up only if they were made alike."""
+    note = parts / "settings.json"
+    if note.exists():
+        _check(note.read_text(), settings, parts)
+    else:
+        with whole(note) as temporary:
+            temporary.write_text(_written(settings))
+
+
+def _check(made_with: str | None, settings: Settings, where: Path) -> None:
+    if made_with != _written(settings):
+        raise BadInput(f"{where} was made with other settings ({made_with}); choose another name, or delete it.")
+
+
+def _written(settings: Settings) -> str:
+    return json.dumps(asdict(settings))
+
+
+def _part(parts: Path, name: str) -> Path:
+    return parts / f"{name}{PART}"
+
+
+# Each photo as its part is written: (name, None), or (name, why it could not be read).
+Outcomes = Iterator[tuple[str, str | None]]
+
+
+def _in_turn(photos: Mapping[str, Path], parts: Path, extract: Extractor) -> Outcomes:
+    for name, path in photos.items():
+        yield name, _extract_one(extract, path, _part(parts, name))
+
+
+def _at_once(photos: Mapping[str, Path], parts: Path, settings: Settings, jobs: int) -> Outcomes:
+    jobs = min(jobs, len(photos))
+    context = get_context("spawn")  # a fork would inherit half of what the other threads were doing
+    shares = context.SimpleQueue()
+    for share in _shares(jobs):
+        shares.put(share)
+    with _few_threads(jobs), ProcessPoolExecutor(jobs, context, _start_worker, (settings, shares)) as pool:
+        names = {pool.submit(_work, path, _part(parts, name)): name for name, path in photos.items()}
+        try:
+            for future in as_completed(names):
+                yield names[future], future.result()
+        except BrokenProcessPool:
+            raise BadInput(
+                "a process ended early: try fewer jobs if memory is short, "
+                'and in a script call this below `if __name__ == "__main__":`.'
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _extract_one(extract: Extractor, path: Path, part: Path) -> str | None:
+    try:
+        features = extract(path)
+    except UnreadableImage as error:
+        return str(error)
+    with whole(part) as temporary:
+        np.savez(temporary, **columns(features))  # type: ignore[arg-type]
+    return None
+
+
+def _assemble(out: Path, kept: set[str], parts: Mapping[str, Path], settings: Settings) -> None:
+    with whole(out) as temporary, h5py.File(temporary, "w") as file:
+        file.attrs["settings"] = _written(settings)
+        if kept:
+            with opened(out) as earlier:
+                for name in sorted(kept):
+                    earlier.copy(name, file, name)
+        for name, part in parts.items():
+            with np.load(part) as stored:
+                for key, column in stored.items():
+                    file.create_dataset(f"{name}/{key}", data=column)
+
+
+# --- Several processes, each with its share of the cores ---
+
+_extract: Extractor | None = None  # in a worker: loaded once, used for all its photos
+
+
+def cores() -> list[int]:
+    """The processors this process may use, which in a container are fewer than there are."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
+def _shares(jobs: int) -> list[list[int]]:
+    """The cores dealt out to so many processes; with more processes than cores, some share one."""
+    return [cores()[k::jobs] or [cores()[k % len(cores())]] for k in range(jobs)]
+
+
+@contextmanager
+def _few_threads(jobs: int) -> Iterator[None]:
+    """NumPy's matrix product reads these when a process starts; in this one it has long done so."""
+    wanted = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(max(1, len(cores()) // jobs)))
+    before = {key: os.environ.get(key) for key in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for key, value in before.items():
+            os.environ.pop(key) if value is None else os.environ.update({key: value})
+
+
+def _start_worker(settings: Settings, shares: SimpleQueue[list[int]]) -> None:
+    global _extract
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    mine = shares.get()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, mine)  # engines start as many threads as there are cores they may use
+    cv2.setNumThreads(len(mine))
+    _extract = settings.extractor()
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed cannot end its workers, and they would wait for photos for ever."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _work(path: Path, part: Path) -> str | None:
+    assert _extract is not None
+    return _extract_one(_extract, path, part)

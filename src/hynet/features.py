@@ -1,0 +1,124 @@
+"""Detector + patches + descriptor = photo -> Features; and Features as HDF5 in hloc's layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from . import images
+from .detectors import DETECTORS
+from .errors import BadData, BadInput, choose
+from .loading import load
+from .patches import SUPPORT_SIGMAS, cut
+from .types import Array, Descriptor, Detector, Features, Keypoints
+
+# Keypoints are looked for in a photo of at most this side, as hloc does for SIFT: time and memory stay bounded.
+LONGEST = 1600
+
+
+class Extractor:
+    """Photo -> Features, in pixels of the original photo.
+
+    extract = Extractor(max_keypoints=2048)
+    features = extract("a.jpg")
+    """
+
+    def __init__(
+        self,
+        detector: str | Detector = "dog",
+        descriptor: str | Path | Descriptor = "default",
+        max_keypoints: int = 2048,
+        upright: bool = False,
+        *,
+        longest: int = LONGEST,
+    ) -> None:
+        if longest < 1:
+            raise BadInput(f"the longest side must be at least 1 pixel, got {longest}.")
+        if isinstance(detector, str):
+            detector = choose(DETECTORS, detector, "detector")(max_keypoints=max_keypoints, upright=upright)
+        self.detector = detector
+        self.descriptor = load(descriptor) if isinstance(descriptor, str | Path) else descriptor
+        self.longest = longest
+
+    def __call__(self, photo: str | Path | Array) -> Features:
+        image = images.read(photo)
+        return self.describe(image, self.detect(image))
+
+    def detect(self, image: Array) -> Keypoints:
+        """(H, W) grey -> Keypoints, found in the photo made small enough."""
+        small, scale = images.shrink(image, self.longest)
+        found = self.detector(small)
+        if scale == 1:
+            return found
+        frames = found.frames / scale
+        frames[:, :, 2] = images.unshrink(found.xy, scale)
+        return Keypoints(frames, found.scores)
+
+    def describe(self, image: Array, keypoints: Keypoints) -> Features:
+        """(H, W) grey and any keypoints in it -> Features."""
+        height, width = image.shape
+        descriptors = self.descriptor.describe(self.patches(image, keypoints))
+        return Features(keypoints, descriptors, (width, height), getattr(self.descriptor, "ratio", None))
+
+    def patches(self, image: Array, keypoints: Keypoints) -> Array:
+        """What the descriptor looks at: (N, S, S) uint8."""
+        support = getattr(self.descriptor, "support", SUPPORT_SIGMAS)
+        return cut(image, keypoints, self.descriptor.patch_size, support)
+
+
+# --- hloc's layout: a group a photo ---
+
+
+def columns(features: Features) -> dict[str, Array]:
+    """hloc's layout: descriptors (D, N), the rest one row a keypoint."""
+    keypoints = features.keypoints
+    return {
+        "keypoints": keypoints.xy,
+        "descriptors": features.descriptors.T,
+        "scores": keypoints.scores,
+        "scales": keypoints.sigma,
+        "angles": keypoints.angle,
+        "image_size": np.array(features.image_size),
+    }
+
+
+def read_h5(path: str | Path, name: str) -> Features:
+    """The features of one photo, ours or anyone's in hloc's layout; without scales, angles or scores: 1, 0 and 1."""
+    with opened(path) as file:
+        if name not in file or "keypoints" not in file[name] or "descriptors" not in file[name]:
+            raise BadData(f"{path} holds no features of {name}.")
+        group = file[name]
+        xy = np.asarray(group["keypoints"], np.float32)[:, :2]  # (N, 2)
+        ones = np.ones(len(xy), np.float32)
+        scales, scores = (np.asarray(group[key]) if key in group else ones for key in ("scales", "scores"))
+        angles = np.asarray(group["angles"]) if "angles" in group else 0 * ones
+        # Who left out the size of the photo left us its keypoints: it reaches at least as far.
+        size = group["image_size"] if "image_size" in group else np.ceil(xy.max(axis=0, initial=0)) + 1
+        width, height = (int(side) for side in size)
+        descriptors = np.ascontiguousarray(np.asarray(group["descriptors"], np.float32).T)  # (N, D)
+        return Features(Keypoints.from_circles(xy, scales, angles, scores), descriptors, (width, height))
+
+
+def h5_names(path: str | Path) -> list[str]:
+    """The photos in a features file."""
+    names: list[str] = []
+    with opened(path) as file:
+        file.visititems(lambda name, item: names.append(name) if "keypoints" in getattr(item, "keys", dict)() else None)
+    return sorted(names)
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[Any]:
+    try:
+        file = h5py.File(path, "r")
+    except OSError:
+        raise BadData(
+            f"{path} is not a features file (HDF5); choose another, or delete it and extract again."
+        ) from None
+    with file:
+        yield file

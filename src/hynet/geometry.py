@@ -1,0 +1,232 @@
+"""Two photos of one scene: how far matches are from a model, and the model most of them agree on.
+
+Points are (K, 2) pixels, a row of the first photo with the same row of the second. Matrices are named b_from_a.
+Each kind of model is fitted by the library that does it best, behind one function, always with a seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import lgamma, log, pi
+
+import cv2
+import numpy as np
+
+from .types import Array, Matches
+
+CONFIDENCE = 0.9999
+MAX_ITERATIONS = 100_000
+# The guess for a photo without calibration; COLMAP's too.
+FOCAL_OVER_LONGEST_SIDE = 1.2
+TINY = np.finfo(float).tiny  # at an epipole there is no line: 0 / TINY is 0, where 0 / 0 would be nan
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Where the second camera is: x_second = rotation @ x_first + translation, of unit length when scale is unknown."""
+
+    rotation: Array  # (3, 3)
+    translation: Array  # (3,)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The matches that agree on one geometry. `model` is None when there is none, and then no match agrees."""
+
+    matches: Matches  # those that agree
+    model: Array | None  # (3, 3): fundamental or homography in pixels, essential in K^-1 pixels
+    inliers: Array  # (K,) bool, of all matches given
+    pose: Pose | None = None  # only for "essential"
+
+    def __len__(self) -> int:
+        return len(self.matches)
+
+
+# --- How far a match is from a model ---
+
+
+def transfer(second_from_first: Array, xy: Array) -> Array:
+    """Points through a homography: (3, 3), (K, 2) -> (K, 2). What goes to infinity comes back as inf or nan."""
+    moved = np.column_stack([xy, np.ones(len(xy))]) @ np.asarray(second_from_first, np.float64).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return moved[:, :2] / moved[:, 2:]
+
+
+def transfer_error(second_from_first: Array, first: Array, second: Array) -> Array:
+    """Pixels between each point of the second photo and where the homography puts its partner. -> (K,)."""
+    return np.linalg.norm(transfer(second_from_first, first) - second, axis=1)
+
+
+def sampson_distance(F: Array, first: Array, second: Array) -> Array:
+    """Pixels to the nearest exact match, to first order: |x2' F x1| / sqrt(sum of squared line normals). -> (K,)."""
+    residual, second_lines, first_lines = _epipolar(F, first, second)
+    return residual / np.sqrt(TINY + (second_lines[:, :2] ** 2).sum(1) + (first_lines[:, :2] ** 2).sum(1))
+
+
+def epipolar_distance(F: Array, first: Array, second: Array) -> Array:
+    """Mean of the distances, in pixels, from each point to the epipolar line of its partner. -> (K,)."""
+    residual, second_lines, first_lines = _epipolar(F, first, second)
+    in_second = residual / (TINY + np.linalg.norm(second_lines[:, :2], axis=1))
+    in_first = residual / (TINY + np.linalg.norm(first_lines[:, :2], axis=1))
+    return (in_second + in_first) / 2
+
+
+def _epipolar(F: Array, first: Array, second: Array) -> tuple[Array, Array, Array]:
+    ones = np.ones(len(first))
+    x1, x2 = np.column_stack([first, ones]), np.column_stack([second, ones])  # (K, 3)
+    second_lines, first_lines = x1 @ F.T, x2 @ F
+    return np.abs((x2 * second_lines).sum(1)), second_lines, first_lines
+
+
+def rotation_error(first: Array, second: Array) -> float:
+    """Degrees by which two rotations differ, 0 to 180."""
+    # The chord |R1 - R2| keeps its precision near 0, where the arc cosine of the trace loses it.
+    chord = np.linalg.norm(np.asarray(first) - np.asarray(second))
+    return float(np.degrees(2 * np.arcsin(min(1.0, chord / np.sqrt(8)))))
+
+
+def direction_error(first: Array, second: Array) -> float:
+    """Degrees between two translations whose length and sign are unknown, 0 to 90."""
+    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    return float(np.degrees(np.arctan2(np.linalg.norm(np.cross(first, second)), abs(first @ second))))
+
+
+# --- Cameras ---
+
+
+def camera(focal: float, image_size: tuple[int, int]) -> Array:
+    """The matrix K of a pinhole camera that looks through the middle of its photo."""
+    width, height = image_size
+    return np.array([[focal, 0, (width - 1) / 2], [0, focal, (height - 1) / 2], [0, 0, 1]])
+
+
+def guess_camera(image_size: tuple[int, int]) -> Array:
+    """K for a photo about which nothing is known."""
+    return camera(FOCAL_OVER_LONGEST_SIDE * max(image_size), image_size)
+
+
+def scale_camera(K: Array, scale: float) -> Array:
+    """K after the photo was resized by `scale`. The corner of the photo stays; the centre of its first pixel moves."""
+    shift = (scale - 1) / 2
+    return np.array([[scale, 0, shift], [0, scale, shift], [0, 0, 1]]) @ K
+
+
+def rays(xy: Array, K: Array) -> Array:
+    """Pixels as directions (x, y) at depth 1. (K, 2) -> (K, 2)."""
+    return transfer(np.linalg.inv(K), xy)
+
+
+def cross_matrix(t: Array) -> Array:
+    """[t]x, with [t]x v = t x v."""
+    return np.array([[0, -t[2], t[1]], [t[2], 0, -t[0]], [-t[1], t[0], 0]])
+
+
+def essential_from_pose(pose: Pose) -> Array:
+    return cross_matrix(pose.translation) @ pose.rotation
+
+
+def fundamental_from_pose(pose: Pose, first_K: Array, second_K: Array) -> Array:
+    return np.linalg.inv(second_K).T @ essential_from_pose(pose) @ np.linalg.inv(first_K)
+
+
+def pose_from_fundamental(F: Array, first: Array, second: Array, *, first_K: Array, second_K: Array) -> Pose | None:
+    """Of the four poses in E = K2' F K1, the one that puts most matches in front of both cameras; None without any."""
+    in_front, rotation, translation, _ = cv2.recoverPose(
+        second_K.T @ F @ first_K, rays(first, first_K), rays(second, second_K)
+    )
+    return Pose(rotation, translation[:, 0]) if in_front > 0 else None
+
+
+# --- The model most matches agree on: (model or None, (K,) bool inliers); `threshold` in pixels ---
+
+Found = tuple[Array | None, Array]
+
+
+def fundamental(first: Array, second: Array, threshold: float, *, seed: int = 0) -> Found:
+    """By DEGENSAC, which is not fooled by a dominant plane."""
+    import pydegensac
+
+    if len(first) < 8:
+        return _nothing(first)
+    F, inliers = pydegensac.findFundamentalMatrix(
+        np.asarray(first, np.float64),
+        np.asarray(second, np.float64),
+        threshold,
+        CONFIDENCE,
+        MAX_ITERATIONS,
+        seed=seed,
+    )
+    if inliers.sum() >= 8:
+        return F, np.asarray(inliers, bool)
+    # The same photo twice leaves F open, and DEGENSAC finds none: any epipole serves; take sideways motion.
+    H, agree = homography(first, second, threshold, seed=seed)
+    return _nothing(first) if H is None or agree.sum() < 8 else (cross_matrix(np.array([1.0, 0, 0])) @ H, agree)
+
+
+def homography(first: Array, second: Array, threshold: float, *, seed: int = 0) -> Found:
+    """second_from_first by MAGSAC++ in OpenCV's USAC."""
+    if len(first) < 4:
+        return _nothing(first)
+    options = cv2.UsacParams()
+    options.score, options.threshold = cv2.SCORE_METHOD_MAGSAC, threshold
+    options.maxIterations, options.confidence = 10_000, CONFIDENCE
+    options.randomGeneratorState = seed
+    H, inliers = cv2.findHomography(np.asarray(first, np.float64), np.asarray(second, np.float64), options)
+    return _nothing(first) if H is None else (H, inliers[:, 0].astype(bool))
+
+
+def relative_pose(
+    first: Array, second: Array, threshold: float, *, first_K: Array, second_K: Array, seed: int = 0
+) -> tuple[Pose | None, Array]:
+    """By PoseLib, refined over all inliers, from calibrated cameras without distortion."""
+    import poselib
+
+    if len(first) < 5:
+        return None, _nothing(first)[1]
+    found, info = poselib.estimate_relative_pose(
+        np.asarray(first, np.float64),
+        np.asarray(second, np.float64),
+        _poselib_camera(first_K),
+        _poselib_camera(second_K),
+        {"max_epipolar_error": threshold, "seed": seed, "max_iterations": MAX_ITERATIONS, "success_prob": CONFIDENCE},
+        {},
+    )
+    inliers = np.asarray(info["inliers"], bool)
+    return (Pose(found.R, found.t), inliers) if inliers.any() else (None, inliers)
+
+
+def _poselib_camera(K: Array) -> dict[str, object]:
+    # Its size is not used for a pinhole camera, but has to be there.
+    return {"model": "PINHOLE", "width": 0, "height": 0, "params": [K[0, 0], K[1, 1], K[0, 2], K[1, 2]]}
+
+
+def _nothing(points: Array) -> Found:
+    return None, np.zeros(len(points), bool)
+
+
+# --- Is it more than chance? ---
+
+# geometry -> (matches that fix a model, models they fix, chance that a random match is within t pixels of it)
+CHANCE: dict[str, tuple[int, int, Callable[[float, int, int], float]]] = {
+    "fundamental": (7, 3, lambda t, width, height: 2 * t * np.hypot(width, height) / (width * height)),
+    "essential": (5, 10, lambda t, width, height: 2 * t * np.hypot(width, height) / (width * height)),
+    "homography": (4, 1, lambda t, width, height: pi * t * t / (width * height)),
+}
+
+
+def beyond_chance(geometry: str, inliers: int, matches: int, threshold: float, image_size: tuple[int, int]) -> bool:
+    """Whether random matches would give less than one model with so many inliers (Moisan & Stival's a-contrario test).
+
+    Two photos that share nothing always have SOME model through a dozen matches.
+    """
+    sample, models, chance = CHANCE[geometry]
+    if inliers <= sample:
+        return False
+    log_tests = log(models * (matches - sample)) + _choose(matches, inliers) + _choose(inliers, sample)
+    return log_tests + (inliers - sample) * log(min(1.0, chance(threshold, *image_size))) < 0
+
+
+def _choose(n: int, k: int) -> float:
+    """log of the binomial coefficient."""
+    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)

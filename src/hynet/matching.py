@@ -1,0 +1,180 @@
+"""Features x Features -> Matches: nearest, mutual, ratio; then verified by geometry.
+
+Exact search by blocked matrix products: memory stays below 100 MB however many features there are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import geometry as geo
+from .errors import BadInput, choose
+from .geometry import Fit
+from .types import Array, Features, Matches
+
+# One tile of the product: 48 MB. Thin tiles waste the matrix product, wide ones the cache.
+TILE_ROWS, TILE_COLUMNS = 1024, 12_288
+
+# geometry -> how far from the model a match may be, in pixels of the original photo
+THRESHOLDS = {"fundamental": 1.0, "homography": 3.0, "essential": 1.0}
+
+
+def match(
+    a: Features, b: Features, ratio: float | None = None, *, mutual: bool = True, fginn: float | None = None
+) -> Matches:
+    """For each feature of `a` its nearest in `b`, sorted by row of `a`; of equal ones the first in `b`.
+
+    ratio: keep a match only if it is nearer than `ratio` times the runner-up; None: as calibrated for the model.
+    mutual: keep a match only if it is the nearest in both directions.
+    fginn: the runner-up is the nearest that lies more than so many pixels from the match ("first geometrically
+        inconsistent nearest neighbour"), so that one corner found twice does not count against itself.
+    """
+    if a.descriptors.shape[1] != b.descriptors.shape[1]:
+        sizes = f"{a.descriptors.shape[1]} and {b.descriptors.shape[1]}"
+        raise BadInput(f"descriptors of size {sizes} cannot be compared; describe both photos with one model.")
+    ratio = a.ratio if ratio is None else ratio
+    if ratio is not None and not 0 < ratio <= 1:
+        raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.8 is usual, 1 keeps all.")
+    first, second = (np.ascontiguousarray(features.descriptors, np.float32) for features in (a, b))  # (N, D), (M, D)
+    if not len(first) or not len(second):
+        return Matches(np.zeros((0, 2), np.int64), np.zeros(0, np.float32))
+
+    best, runner_up, best_of_second = nearest(first, second)
+    rows = np.arange(len(first))
+    if mutual:
+        rows = rows[best_of_second[best] == rows]
+    distances = _distances(first, second, rows, best[rows])
+    if ratio is not None:
+        if fginn is not None:
+            runner_up = _runner_up_elsewhere(first, second, b.keypoints.xy, rows, best, runner_up, fginn)
+        alone = runner_up[rows] < 0
+        distinct = alone | (distances < ratio * _distances(first, second, rows, runner_up[rows]))
+        rows, distances = rows[distinct], distances[distinct]
+    return Matches(np.column_stack([rows, best[rows]]), distances)
+
+
+def verify(
+    a: Features,
+    b: Features,
+    matches: Matches,
+    geometry: str = "fundamental",
+    *,
+    threshold: float | None = None,
+    seed: int = 0,
+    cameras: tuple[Array, Array] | None = None,
+) -> Fit:
+    """The matches that agree on one geometry, or none when chance would give as many.
+
+    threshold: pixels of the original photo; None: as in THRESHOLDS.
+    cameras: the two (3, 3) matrices K, for "essential"; None: guessed from the sizes of the photos.
+    """
+    usual = choose(THRESHOLDS, geometry, "geometry")
+    threshold = usual if threshold is None else threshold
+    if not threshold > 0:
+        raise BadInput(f"the threshold must be more than 0 pixels, got {threshold:g}.")
+    first, second = a.keypoints.xy[matches.indices[:, 0]], b.keypoints.xy[matches.indices[:, 1]]  # (K, 2) each
+    model: Array | None
+    pose = None
+    if geometry == "essential":
+        first_K, second_K = cameras or (geo.guess_camera(a.image_size), geo.guess_camera(b.image_size))
+        pose, inliers = geo.relative_pose(first, second, threshold, first_K=first_K, second_K=second_K, seed=seed)
+        model = None if pose is None else geo.essential_from_pose(pose)
+    else:
+        fit = geo.fundamental if geometry == "fundamental" else geo.homography
+        model, inliers = fit(first, second, threshold, seed=seed)
+    found = int(inliers.sum())
+    if model is None or not geo.beyond_chance(geometry, found, len(matches), threshold, b.image_size):
+        model, pose, inliers = None, None, np.zeros(len(matches), bool)
+    return Fit(matches[inliers], model, inliers, pose)
+
+
+def nearest(first: Array, second: Array) -> tuple[Array, Array, Array]:
+    """Unit rows (N, D), (M, D) -> nearest (N,) and runner-up (N,) in the second, nearest (M,) in the first.
+
+    Of equal ones the lowest index; -1 where there is no runner-up. The third answers only for mutual pairs: -1 stands
+    for "a row that prefers another".
+    """
+    best = np.empty(len(first), np.int64)
+    runner_up = np.empty(len(first), np.int64)
+    top_of_second = np.full(len(second), -np.inf, np.float32)
+    best_of_second = np.full(len(second), -1, np.int64)
+    tile = np.empty((min(TILE_ROWS, len(first)), min(TILE_COLUMNS, len(second))), np.float32)
+
+    for row in range(0, len(first), TILE_ROWS):
+        rows = slice(row, row + TILE_ROWS)
+        block = first[rows]
+        two_best = np.zeros((len(block), 2), np.int64), np.full((len(block), 2), -np.inf, np.float32)
+        for column in range(0, len(second), TILE_COLUMNS):
+            columns = slice(column, column + TILE_COLUMNS)
+            similarity = tile[: len(block), : len(second[columns])]  # (rows, columns)
+            np.matmul(block, second[columns].T, out=similarity)
+            top, winner, in_tile = _scan(similarity)
+            better = top > top_of_second[columns]
+            top_of_second[columns][better] = top[better]
+            best_of_second[columns][better] = np.where(winner < 0, -1, winner + row)[better]
+            two_best = _merge(two_best, (in_tile[0] + column, in_tile[1]))
+        best[rows], runner_up[rows] = two_best[0].T
+    if len(second) == 1:
+        runner_up[:] = -1
+    return best, runner_up, best_of_second
+
+
+TwoBest = tuple[Array, Array]  # (N, 2) columns, (N, 2) similarities, the better first
+
+
+def _scan(similarity: Array) -> tuple[Array, Array, TwoBest]:
+    """Best of each column (its value, and its row where that row prefers the column) and the two best of each row.
+
+    Spoils the tile. Only passes that NumPy runs along memory: a column-wise argmax would cost more than the product.
+    """
+    rows = np.arange(len(similarity))
+    top = similarity.max(axis=0)
+    best = similarity.argmax(axis=1)
+    best_value = similarity[rows, best]
+    similarity[rows, best] = -np.inf
+    second = similarity.argmax(axis=1)
+    second_value = similarity[rows, second]
+
+    # A column's winner is found among the rows that prefer it, lowest last so that it stays ...
+    prefer = np.flatnonzero(best_value == top[best])[::-1]
+    winner = np.full(len(top), -1, np.int64)
+    winner[best[prefer]] = prefer
+    # ... unless a lower row that prefers another column is exactly as near.
+    equal = np.flatnonzero((similarity.max(axis=0) == top) & (winner >= 0))
+    winner[equal[similarity[:, equal].argmax(axis=0) < winner[equal]]] = -1
+    return top, winner, (np.column_stack([best, second]), np.column_stack([best_value, second_value]))
+
+
+def _merge(left: TwoBest, right: TwoBest) -> TwoBest:
+    """The two best of four; of equal ones those of the left tile."""
+    columns, values = np.hstack([left[0], right[0]]), np.hstack([left[1], right[1]])  # (N, 4)
+    order = np.argsort(-values, axis=1, kind="stable")[:, :2]
+    return np.take_along_axis(columns, order, 1), np.take_along_axis(values, order, 1)
+
+
+def _runner_up_elsewhere(
+    first: Array, second: Array, xy: Array, rows: Array, best: Array, runner_up: Array, apart: float
+) -> Array:
+    """The runner-ups, those too near their match replaced by the next that are not. xy: (M, 2) of the second."""
+    runner_up = runner_up.copy()
+    near = rows[_squared_norm(xy[runner_up[rows]] - xy[best[rows]]) <= apart**2]
+    block = max(1, TILE_ROWS * TILE_COLUMNS // (4 * len(second)))
+    for start in range(0, len(near), block):
+        some = near[start : start + block]
+        similarity = first[some] @ second.T
+        similarity[_squared_norm(xy[best[some], None] - xy[None]) <= apart**2] = -np.inf
+        farther = similarity.argmax(axis=1)
+        none_left = np.isinf(similarity[np.arange(len(some)), farther])
+        runner_up[some] = np.where(none_left, -1, farther)
+    return runner_up
+
+
+def _squared_norm(vectors: Array) -> Array:
+    return np.einsum("...i,...i->...", vectors, vectors)
+
+
+def _distances(first: Array, second: Array, rows: Array, columns: Array) -> Array:
+    """(K,) from the differences: 2 - 2 s would lose half the digits of a small distance."""
+    blocks = [slice(start, start + TILE_COLUMNS) for start in range(0, len(rows), TILE_COLUMNS)]
+    found = [_squared_norm(first[rows[block]] - second[columns[block]]) for block in blocks]
+    return np.sqrt(np.concatenate([np.zeros(0, np.float32), *found]))

@@ -1,0 +1,205 @@
+"""`hynet match` and `hynet extract`, as a user calls them; whatever the photos, one answer or one sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image
+
+from hynet import geometry, images
+from hynet.cli import main
+from hynet.datasets import synthetic
+from hynet.example import _made
+from hynet.features import h5_names
+
+FAST = ["--model", "rootsift", "--max-keypoints", "300"]
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory) -> tuple[Path, Path, np.ndarray]:
+    """Two photo files and the homography between them."""
+    folder = tmp_path_factory.mktemp("pair")
+    first, second, second_from_first = synthetic.photo_pair(7, (400, 300))
+    cv2.imwrite(str(folder / "a.png"), first)
+    cv2.imwrite(str(folder / "b.png"), second)
+    return folder / "a.png", folder / "b.png", second_from_first
+
+
+@pytest.fixture
+def matched(tmp_path, capsys):
+    """Runs `hynet match --json` and gives its object."""
+
+    def run(*args: str | Path) -> dict:
+        assert main(["match", *map(str, args), *FAST, "--out", str(tmp_path / "out.png"), "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    return run
+
+
+@pytest.fixture
+def complaint(tmp_path, capsys):
+    """Runs a command that must fail, and gives the sentence."""
+
+    def run(*args: str | Path) -> str:
+        assert main([*map(str, args)]) == 2
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert captured.err.count("\n") == 1
+        return captured.err
+
+    return run
+
+
+def test_two_photos_of_a_plane_give_back_its_homography(pair, matched, tmp_path):
+    found = matched(*pair[:2], "--geometry", "homography")
+    assert found["keypoints"] == [300, 300]
+    assert found["inliers"] == len(found["points"]) > 50
+    points = np.array(found["points"])
+    assert np.median(geometry.transfer_error(pair[2], points[:, :2], points[:, 2:])) < 0.7
+    corners = np.array([[0.0, 0], [399, 0], [399, 299], [0, 299]])
+    assert geometry.transfer_error(np.array(found["model"]), corners, geometry.transfer(pair[2], corners)).max() < 3
+    assert {"read", "detect", "describe", "match", "verify"} <= set(found["seconds"])
+    assert Image.open(tmp_path / "out.png").width == 2 * 400 + 10
+
+
+@pytest.mark.parametrize("name", ["fundamental", "essential"])
+def test_the_same_photos_give_the_same_answer(name, pair, matched):
+    answers = [matched(*pair[:2], "--geometry", name) for _ in range(2)]
+    for answer in answers:
+        answer.pop("seconds")
+    assert answers[0] == answers[1]
+    assert answers[0]["inliers"] > 50
+
+
+def test_without_geometry_every_match_is_kept(pair, matched):
+    found = matched(*pair[:2], "--geometry", "none")
+    assert found["model"] is None
+    assert len(found["points"]) == found["inliers"] == found["matches"]
+
+
+@pytest.mark.parametrize("show", ["matches", "keypoints", "patches"])
+def test_a_person_reads_one_sentence_and_sees_a_picture(show, pair, tmp_path, capsys):
+    out = tmp_path / f"{show}.jpg"
+    assert main(["match", *map(str, pair[:2]), *FAST, "--show", show, "--out", str(out)]) == 0
+    assert "matches," in (said := capsys.readouterr().out)
+    assert "agree on one geometry" in said
+    assert images.read(out).std() > 10
+
+
+def test_the_example_knows_its_truth(matched):
+    found = matched("--ratio", "0.8")
+    assert found["truth"]["right"] > 0.8 * found["truth"]["known"] > 100 * 0.8
+
+
+def test_the_pair_that_is_made_knows_its_truth():
+    made, second_from_first = _made(), synthetic.photo_pair(seed=0)[2]
+    start = np.array([[100.0, 80.0], [300.0, 200.0]])
+    end = geometry.transfer(second_from_first, start)
+    assert made.error(start, end + np.array([3, 4])) == pytest.approx(5)
+
+
+# --- whatever the photos ---
+
+
+def odd_photo(kind: str, folder: Path, photo: np.ndarray) -> Path:
+    """The photo as a file that is unusual, but right."""
+    picture = Image.fromarray(photo)
+    if kind == "16-bit":
+        cv2.imwrite(str(folder / "odd.png"), photo.astype(np.uint16) * 257)
+    elif kind == "CMYK":
+        picture.convert("RGB").convert("CMYK").save(folder / "odd.tif")
+        return folder / "odd.tif"
+    elif kind == "animated":
+        picture.convert("RGB").save(
+            folder / "odd.webp", save_all=True, append_images=[Image.new("RGB", picture.size)], lossless=True
+        )
+        return folder / "odd.webp"
+    elif kind == "alpha":
+        picture.convert("RGBA").save(folder / "odd.png")
+    elif kind == "turned":
+        exif = Image.Exif()
+        exif[0x0112] = 3
+        picture.rotate(180).save(folder / "odd.png", exif=exif)
+    return folder / "odd.png"
+
+
+@pytest.mark.parametrize("kind", ["16-bit", "CMYK", "animated", "alpha", "turned"])
+def test_an_odd_photo_matches_like_any_other(kind, pair, matched, tmp_path):
+    odd = odd_photo(kind, tmp_path, images.read(pair[0]))
+    points = np.array(matched(odd, pair[1], "--geometry", "homography")["points"])
+    assert len(points) > 50
+    assert np.median(geometry.transfer_error(pair[2], points[:, :2], points[:, 2:])) < 0.7
+
+
+def test_the_same_photo_twice_agrees_with_itself(pair, matched):
+    found = matched(pair[0], pair[0])
+    assert found["inliers"] == found["matches"] > 200
+    points = np.array(found["points"])
+    assert np.abs(points[:, :2] - points[:, 2:]).max() < 0.01
+
+
+def test_two_photos_that_share_nothing_agree_on_nothing(pair, matched, tmp_path):
+    cv2.imwrite(str(tmp_path / "other.png"), synthetic.texture((400, 300), seed=99))
+    for name in ("fundamental", "homography", "essential"):
+        found = matched(pair[0], tmp_path / "other.png", "--geometry", name)
+        assert found["inliers"] == 0
+        assert found["model"] is None
+
+
+@pytest.mark.parametrize("size", [(1, 1), (300, 200), (5000, 2)])
+def test_an_empty_or_tiny_photo_has_no_matches(size, pair, matched, tmp_path):
+    Image.new("L", size).save(tmp_path / "black.png")
+    found = matched(pair[0], tmp_path / "black.png")
+    assert (found["matches"], found["inliers"], found["points"], found["model"]) == (0, 0, [], None)
+
+
+def test_what_cannot_be_matched_gets_one_sentence(pair, complaint, tmp_path):
+    good = str(pair[0])
+    content = pair[0].read_bytes()
+    (tmp_path / "empty.jpg").touch()
+    (tmp_path / "text.jpg").write_text("not a photo")
+    (tmp_path / "cut.png").write_bytes(content[: len(content) // 2])
+    Image.new("1", (30_000, 20_000)).save(tmp_path / "huge.png")
+    for name, reason in {
+        "empty.jpg": "is empty",
+        "text.jpg": "not a photo",
+        "cut.png": "cut short",
+        "huge.png": "30000 x 20000",
+        "absent.jpg": "no photo",
+        "": "is a folder",
+    }.items():
+        assert reason in complaint("match", good, tmp_path / name, *FAST)
+    assert "give two photos" in complaint("match", good)
+    assert "detector" in complaint("match", good, good, "--detector", "dig")
+    assert "no model" in complaint("match", good, good, "--model", "nobody")
+    assert "at least 1" in complaint("match", good, good, "--model", "rootsift", "--max-keypoints", "0")
+    assert "cannot write" in complaint("match", good, good, *FAST, "--out", tmp_path / "text.jpg" / "out.png")
+    assert ".png" in complaint("match", good, good, *FAST, "--out", tmp_path / "out.txt")
+
+
+# --- extract ---
+
+
+def test_extract_writes_what_it_can_and_lists_the_rest(pair, tmp_path, capsys):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for name, source in {"a.png": pair[0], "b.png": pair[1]}.items():
+        (photos / name).write_bytes(source.read_bytes())
+    (photos / "empty.jpg").touch()
+    command = ["extract", str(photos), "--out", str(tmp_path / "f.h5"), *FAST, "--jobs", "1"]
+    assert main([*command, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["photos"], report["new"], list(report["unreadable"])) == (2, 2, ["empty.jpg"])
+    assert h5_names(tmp_path / "f.h5") == ["a.png", "b.png"]
+    assert main(command) == 0
+    assert "0 of them new" in (said := capsys.readouterr().out)
+    assert "empty.jpg is empty" in said
+
+
+def test_extract_without_photos_gets_one_sentence(complaint, tmp_path):
+    assert "no photos" in complaint("extract", tmp_path, "--out", tmp_path / "f.h5", *FAST)
+    assert "no photos" in complaint("extract", "--out", tmp_path / "f.h5")

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from hynet import descriptors, load
+from hynet.engines import OnnxEngine
+from hynet.errors import BadWeights, UnknownName
+from hynet.exporting import AGREE, export
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A network with random weights, and the .onnx file made of it."""
+    network = descriptors.HyNet().eval()
+    path = tmp_path_factory.mktemp("engine") / "m.onnx"
+    assert export(network, path, {"support": "18.5", "trained on": "nothing"}) < AGREE
+    return network, path
+
+
+def test_onnx_runtime_says_the_same_as_torch_for_any_number_and_size(exported, patches):
+    network, path = exported
+    engine = load(path)
+    for some in (patches, patches[:1], np.tile(patches, (4, 1, 1)), np.repeat(np.repeat(patches, 2, 1), 2, 2)):
+        np.testing.assert_allclose(engine.describe(some), network.describe(some), atol=1e-4)
+    assert engine.describe(patches[:0]).shape == (0, 128)
+
+
+def test_a_model_carries_what_belongs_to_its_weights(exported):
+    engine = OnnxEngine(exported[1])
+    assert (engine.support, engine.about["trained on"]) == (18.5, "nothing")
+    assert not hasattr(engine, "ratio")
+
+
+def test_using_a_model_never_imports_torch(exported):
+    code = (
+        f"import sys, hynet, numpy; hynet.load({str(exported[1])!r}).describe(numpy.zeros((2, 64, 64), 'uint8'));"
+        "print('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_a_torch_program_says_the_same(tmp_path):
+    assert export(descriptors.TFeat().eval(), tmp_path / "m.pt2") < AGREE
+    assert (tmp_path / "m.pt2").exists()
+
+
+def test_an_unknown_format_lists_the_known_ones(tmp_path):
+    with pytest.raises(UnknownName, match=r"\.onnx or \.pt2"):
+        export(descriptors.TFeat(), tmp_path / "m.tflite")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model"])
+def test_a_file_that_is_no_model_gets_one_sentence(content, tmp_path):
+    (tmp_path / "m.onnx").write_bytes(content)
+    with pytest.raises(BadWeights, match="is not a descriptor in ONNX"):
+        load(tmp_path / "m.onnx")

@@ -1,0 +1,191 @@
+"""Photo to Features, and many photos to one file that survives being killed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import cv2
+import h5py
+import numpy as np
+import pytest
+
+from hynet.datasets import synthetic
+from hynet.errors import BadData, BadInput, UnknownName
+from hynet.extraction import Settings, extract_all, name_photos
+from hynet.features import Extractor, columns, h5_names, read_h5
+from hynet.types import Keypoints
+
+ROOTSIFT = Settings(descriptor="rootsift", max_keypoints=60)
+
+
+@pytest.fixture(scope="module")
+def photo() -> np.ndarray:
+    return synthetic.photo_pair(5, (320, 240))[0]
+
+
+def write_photos(folder: Path, names: list[str], size=(160, 120)) -> Path:
+    for seed, name in enumerate(names):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        cv2.imwrite(str(folder / name), synthetic.photo_pair(seed, size)[0])
+    return folder
+
+
+def test_features_are_unit_vectors_at_keypoints(photo):
+    found = Extractor(descriptor="rootsift", max_keypoints=100)(photo)
+    assert len(found) == 100
+    assert found.image_size == (320, 240)
+    assert np.linalg.norm(found.descriptors, axis=1) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_shrunken_search_still_speaks_in_pixels_of_the_original():
+    rows, columns_ = np.indices((400, 500))
+    blob = np.rint(30 + 200 * np.exp(-((columns_ - 310.4) ** 2 + (rows - 155.7) ** 2) / (2 * 12**2)))
+    found = Extractor(descriptor="rootsift", upright=True, longest=200)(blob.astype(np.uint8))
+    nearest = np.linalg.norm(found.keypoints.xy - [310.4, 155.7], axis=1).argmin()
+    assert found.keypoints.xy[nearest] == pytest.approx([310.4, 155.7], abs=0.25)
+    assert found.keypoints.sigma[nearest] * 2 ** (1 / 6) == pytest.approx(12, rel=0.05)
+    assert found.image_size == (500, 400)
+
+
+@pytest.mark.parametrize("image", [np.zeros((1, 1)), np.zeros((200, 300)), np.full((40, 2), 255)])
+def test_a_photo_without_anything_to_see_has_no_features(image):
+    found = Extractor(descriptor="rootsift")(image.astype(np.uint8))
+    assert found.descriptors.shape == (0, 128)
+
+
+def test_any_detector_can_be_plugged_in(photo):
+    def centre(image: np.ndarray) -> Keypoints:
+        return Keypoints.from_circles([[image.shape[1] / 2, image.shape[0] / 2]], [3.0], [0.0], [1.0])
+
+    assert Extractor(centre, "rootsift")(photo).keypoints.xy.tolist() == [[160, 120]]
+    with pytest.raises(UnknownName, match="dog"):
+        Extractor("dig", "rootsift")
+
+
+def test_a_file_opens_as_hloc_opens_it(tmp_path):
+    photos = write_photos(tmp_path / "photos", ["a.png", "night/b.jpg"])
+    extract_all(photos, tmp_path / "features.h5", ROOTSIFT)
+    with h5py.File(tmp_path / "features.h5", "r") as file:
+        names: set[str] = set()
+        file.visititems(
+            lambda _, item: names.add(item.parent.name.strip("/")) if isinstance(item, h5py.Dataset) else None
+        )
+        assert names == {"a.png", "night/b.jpg"}
+        group = file["night/b.jpg"]
+        keypoints = group["keypoints"].__array__()
+        assert keypoints.dtype == np.float32
+        assert keypoints.shape == (60, 2)
+        assert group["descriptors"].__array__().shape == (128, 60)
+        assert group["image_size"].__array__().tolist() == [160, 120]
+        assert {len(group[key]) for key in ("scores", "scales", "angles")} == {60}
+
+
+def test_what_is_written_is_what_is_read(tmp_path):
+    photos = write_photos(tmp_path / "photos", ["a.png"])
+    extract_all(photos, tmp_path / "features.h5", ROOTSIFT)
+    assert h5_names(tmp_path / "features.h5") == ["a.png"]
+    read, made = read_h5(tmp_path / "features.h5", "a.png"), ROOTSIFT.extractor()(photos / "a.png")
+    assert read.keypoints.frames == pytest.approx(made.keypoints.frames, abs=1e-4)
+    assert np.array_equal(read.descriptors, made.descriptors)
+    assert read.image_size == made.image_size
+
+
+def test_features_of_others_need_no_scales(tmp_path, photo):
+    full = columns(Extractor(descriptor="rootsift", max_keypoints=10)(photo))
+    with h5py.File(tmp_path / "theirs.h5", "w") as file:
+        for key in ("keypoints", "descriptors"):
+            file[f"a.jpg/{key}"] = full[key].astype(np.float16)
+    read = read_h5(tmp_path / "theirs.h5", "a.jpg")
+    assert read.keypoints.sigma == pytest.approx(1)
+    assert read.descriptors.dtype == np.float32
+    assert (read.keypoints.xy < read.image_size).all()
+    with pytest.raises(BadData, match=r"b\.jpg"):
+        read_h5(tmp_path / "theirs.h5", "b.jpg")
+
+
+def test_a_second_run_adds_only_what_is_new(tmp_path):
+    photos = write_photos(tmp_path / "photos", ["a.png", "b.png"])
+    assert extract_all(photos, tmp_path / "f.h5", ROOTSIFT).new == 2
+    before = read_h5(tmp_path / "f.h5", "a.png")
+    (photos / "a.png").write_bytes(b"no longer a photo")
+    write_photos(photos, ["c.png"])
+    result = extract_all(photos, tmp_path / "f.h5", ROOTSIFT)
+    assert (result.photos, result.new, dict(result.unreadable)) == (3, 1, {})
+    assert np.array_equal(read_h5(tmp_path / "f.h5", "a.png").descriptors, before.descriptors)
+    assert extract_all(photos, tmp_path / "f.h5", ROOTSIFT).new == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["f.h5", "photos"]
+
+
+def test_features_of_two_kinds_are_not_mixed(tmp_path):
+    photos = write_photos(tmp_path / "photos", ["a.png"])
+    extract_all(photos, tmp_path / "f.h5", ROOTSIFT)
+    with pytest.raises(BadInput, match="other settings"):
+        extract_all(photos, tmp_path / "f.h5", Settings(descriptor="sift"))
+    (tmp_path / "text.h5").write_text("not HDF5")
+    with pytest.raises(BadData, match="not a features file"):
+        extract_all(photos, tmp_path / "text.h5", ROOTSIFT)
+
+
+def test_unreadable_photos_are_listed_and_the_others_done_by_several_processes(tmp_path):
+    photos = write_photos(tmp_path / "photos", [f"{k}.png" for k in range(4)])
+    (photos / "broken.png").write_bytes((photos / "0.png").read_bytes()[:500])
+    (photos / "empty.jpg").touch()
+    seen: list[int] = []
+    result = extract_all(
+        photos, tmp_path / "f.h5", ROOTSIFT, jobs=2, progress=lambda done, total, what: seen.append(done)
+    )
+    assert list(result.unreadable) == ["broken.png", "empty.jpg"]
+    assert "empty" in result.unreadable["empty.jpg"]
+    assert seen == [1, 2, 3, 4, 5, 6]
+    extract_all(photos, tmp_path / "alone.h5", ROOTSIFT)
+    for name in h5_names(tmp_path / "f.h5"):
+        together, alone = read_h5(tmp_path / "f.h5", name), read_h5(tmp_path / "alone.h5", name)
+        assert np.array_equal(together.descriptors, alone.descriptors)
+
+
+def test_a_killed_run_loses_nothing_leaves_nobody_behind_and_is_taken_up(tmp_path):
+    photos = write_photos(tmp_path / "photos", [f"{k:02}.png" for k in range(40)])
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import sys\n"
+        "from hynet.extraction import Settings, extract_all\n"
+        "if __name__ == '__main__':\n"
+        "    extract_all(sys.argv[1], sys.argv[2], Settings(descriptor='rootsift', max_keypoints=60), jobs=2)\n"
+    )
+    # The workers hold the other end of this pipe, so that it closes when the last of them is gone.
+    run = subprocess.Popen([sys.executable, script, photos, tmp_path / "f.h5"], stdout=subprocess.PIPE)
+    parts = tmp_path / "f.h5.parts"
+    deadline = time.monotonic() + 60
+    while len(list(parts.glob("*.part.npz"))) < 3 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    run.kill()
+    run.communicate(timeout=30)
+    finished = list(parts.glob("*.part.npz"))
+    assert 3 <= len(finished) < 40
+    done_again: list[str] = []
+    result = extract_all(
+        photos, tmp_path / "f.h5", ROOTSIFT, progress=lambda done, total, what: done_again.append(what)
+    )
+    assert result.photos == 40
+    assert len(done_again) == 40 - len(finished)
+
+
+def test_when_nothing_can_be_read_that_is_an_error(tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "a.jpg").touch()
+    with pytest.raises(BadInput, match="empty"):
+        extract_all(tmp_path / "photos", tmp_path / "f.h5", ROOTSIFT)
+    with pytest.raises(BadInput, match="no photo"):
+        extract_all(tmp_path / "absent", tmp_path / "f.h5", ROOTSIFT)
+    assert [path.name for path in tmp_path.iterdir()] == ["photos"]
+
+
+def test_photos_are_named_below_their_folder(tmp_path):
+    photos = write_photos(tmp_path, ["x/a.png", "x/sub/b.png", "y/a.png"])
+    assert list(name_photos(photos / "x")) == ["a.png", "sub/b.png"]
+    assert list(name_photos([photos / "x", photos / "x" / "a.png"])) == ["a.png", "sub/b.png"]
+    with pytest.raises(BadInput, match=r"two photos are named a\.png"):
+        name_photos([photos / "x", photos / "y"])

@@ -1,0 +1,145 @@
+"""Distances against their definitions, and models asked back from points they made."""
+
+from __future__ import annotations
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hynet import geometry
+
+FIRST_K, SECOND_K = geometry.camera(900, (640, 480)), geometry.camera(700, (800, 600))
+
+
+def rotation(*turns: float) -> np.ndarray:
+    return cv2.Rodrigues(np.array(turns))[0]
+
+
+POSE = geometry.Pose(rotation(0.05, 0.3, -0.1), np.array([0.8, 0.1, 0.2]) / np.linalg.norm([0.8, 0.1, 0.2]))
+
+
+@pytest.fixture(scope="module")
+def scene() -> tuple[np.ndarray, np.ndarray]:
+    """150 points (K, 2) in each of two photos, exact."""
+    points = np.random.default_rng(0).uniform(-1, 1, (150, 3)) + np.array([0, 0, 4])
+    moved = points @ POSE.rotation.T + POSE.translation
+    first, second = (
+        geometry.transfer(K, seen[:, :2] / seen[:, 2:]) for K, seen in ((FIRST_K, points), (SECOND_K, moved))
+    )
+    return first, second
+
+
+def test_a_homography_moves_points_as_its_matrix_says():
+    H = np.array([[2.0, 0, 1], [0, 3, -1], [0, 0, 2]])
+    assert geometry.transfer(H, np.array([[1.0, 1.0]])).tolist() == [[1.5, 1.0]]
+    assert geometry.transfer_error(H, np.array([[1.0, 1.0]]), np.array([[1.5, 4.0]])).tolist() == [3.0]
+
+
+def test_exact_matches_lie_on_their_epipolar_lines(scene):
+    F = geometry.fundamental_from_pose(POSE, FIRST_K, SECOND_K)
+    assert geometry.sampson_distance(F, *scene).max() < 1e-9
+    assert geometry.epipolar_distance(F, *scene).max() < 1e-9
+
+
+def test_epipolar_distance_is_the_mean_distance_to_both_lines(scene):
+    F = geometry.fundamental_from_pose(POSE, FIRST_K, SECOND_K)
+    first, second = scene[0], scene[1] + np.random.default_rng(1).normal(0, 3, scene[1].shape)
+    for x1, x2, distance in zip(first, second, geometry.epipolar_distance(F, first, second), strict=True):
+        line = F @ [*x1, 1]
+        partner = F.T @ [*x2, 1]
+        to_line = abs(line @ [*x2, 1]) / np.hypot(line[0], line[1])
+        to_partner = abs(partner @ [*x1, 1]) / np.hypot(partner[0], partner[1])
+        assert distance == pytest.approx((to_line + to_partner) / 2)
+
+
+def test_sampson_distance_is_how_far_points_were_moved_off_their_lines(scene):
+    # A rectified pair: the lines are rows, so moving both points by d apart costs 2 d / sqrt(2).
+    rows = geometry.cross_matrix(np.array([1.0, 0, 0]))
+    first, second = scene[0], scene[0] + [5, 0]
+    assert geometry.sampson_distance(rows, first, second).max() == 0
+    assert geometry.sampson_distance(rows, first - [0, 1], second + np.array([0, 1])) == pytest.approx(np.sqrt(2))
+
+
+@given(degrees=st.floats(0, 180), axis=st.sampled_from([(1, 0, 0), (0.6, 0.8, 0), (0, -1, 0)]))
+def test_rotation_error_is_the_angle_turned(degrees, axis):
+    turned = rotation(*(np.radians(degrees) * np.array(axis))) @ POSE.rotation
+    assert geometry.rotation_error(turned, POSE.rotation) == pytest.approx(degrees, abs=1e-4)
+
+
+@given(degrees=st.floats(0, 180), length=st.floats(0.1, 10))
+def test_direction_error_ignores_length_and_sign(degrees, length):
+    turned = length * rotation(0, 0, np.radians(degrees)) @ [1, 0, 0]
+    assert geometry.direction_error(turned, [1, 0, 0]) == pytest.approx(min(degrees, 180 - degrees), abs=1e-6)
+
+
+def test_a_resized_photo_has_a_camera_that_sees_the_same_rays():
+    # The corner (-0.5, -0.5) of the photo stays the corner.
+    small = geometry.scale_camera(FIRST_K, 0.5)
+    corners = np.array([[-0.5, -0.5], [639.5, 479.5]])
+    small_corners = np.array([[-0.5, -0.5], [319.5, 239.5]])
+    assert geometry.rays(small_corners, small) == pytest.approx(geometry.rays(corners, FIRST_K))
+
+
+def test_degensac_finds_the_epipolar_lines(scene):
+    first, second, good = with_strangers(*scene)
+    F, inliers = geometry.fundamental(first, second, 1.0)
+    assert inliers[good].all()
+    assert inliers[~good].mean() < 0.1
+    assert np.median(geometry.epipolar_distance(F, *scene)) < 0.3
+
+
+def test_magsac_finds_the_homography(scene):
+    H = np.array([[0.9, 0.1, 30], [-0.1, 1.1, 5], [1e-4, 2e-4, 1]])
+    first, second, good = with_strangers(scene[0], geometry.transfer(H, scene[0]))
+    found, inliers = geometry.homography(first, second, 3.0)
+    assert inliers[good].all()
+    assert geometry.transfer_error(found, first[good], second[good]).max() < 0.1
+
+
+def test_poselib_finds_the_pose_and_so_does_the_fundamental_matrix(scene):
+    first, second, good = with_strangers(*scene)
+    pose, inliers = geometry.relative_pose(first, second, 1.0, first_K=FIRST_K, second_K=SECOND_K)
+    assert inliers[good].all()
+    F = geometry.fundamental_from_pose(POSE, FIRST_K, SECOND_K)
+    from_F = geometry.pose_from_fundamental(F, *scene, first_K=FIRST_K, second_K=SECOND_K)
+    for found in (pose, from_F):
+        assert geometry.rotation_error(found.rotation, POSE.rotation) < 0.1
+        assert np.linalg.norm(found.translation - POSE.translation) < 0.01
+
+
+def with_strangers(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The matches among as many random ones, shuffled, and which are good."""
+    rng = np.random.default_rng(5)
+    good = rng.permutation(np.arange(2 * len(first)) < len(first))
+    all_first, all_second = rng.uniform(0, 480, (2, 2 * len(first), 2))
+    all_first[good], all_second[good] = first, second
+    return all_first, all_second, good
+
+
+@pytest.mark.parametrize("count", range(9))
+def test_too_few_matches_give_no_model_and_no_error(count):
+    first, second = np.random.default_rng(count).uniform(0, 100, (2, count, 2))
+    for model, inliers in (
+        geometry.fundamental(first, second, 1.0),
+        geometry.homography(first, second, 1.0),
+        geometry.relative_pose(first, second, 1.0, first_K=FIRST_K, second_K=SECOND_K),
+    ):
+        assert inliers.shape == (count,)
+        assert model is not None or not inliers.any()
+
+
+@pytest.mark.parametrize("points", [np.zeros((50, 2)), np.repeat(np.arange(50.0)[:, None], 2, 1)])
+def test_degenerate_points_do_not_crash(points):
+    for fit in (geometry.fundamental, geometry.homography):
+        model, inliers = fit(points, points + 3, 1.0)
+        assert model is None or np.isfinite(model).all()
+        assert inliers.shape == (50,)
+
+
+def test_half_of_many_agreeing_is_no_accident_but_a_dozen_is():
+    def beyond_chance(inliers: int) -> bool:
+        return geometry.beyond_chance("fundamental", inliers, 300, 1.0, (640, 480))
+
+    assert [beyond_chance(inliers) for inliers in (0, 7, 12, 150)] == [False, False, False, True]
