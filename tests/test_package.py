@@ -24,6 +24,7 @@ LAYERS = [
     "loading",
     "features matching training sfm exporting",
     "correspondence recipes extraction example",
+    "assembly",
     "patchsets",
     "benchmarks bench figures",
     "cli app",
@@ -33,7 +34,8 @@ LAYER = {name: number for number, names in enumerate(LAYERS) for name in names.s
 
 # Third-party names stay where they belong.
 HOMES = {
-    "torch": "descriptors losses mining sampling training checkpoints distributed tiling loading exporting bench logbook",
+    "torch": "descriptors losses mining sampling training checkpoints distributed tiling logbook loading exporting "
+    "bench",
     "pycolmap": "sfm",
     "tyro": "cli",
     "onnxruntime": "engines",
@@ -83,7 +85,19 @@ def test_third_party_names_stay_where_they_belong(path):
 
 
 def test_public_names_are_the_contract():
-    contract = {"load", "Extractor", "match", "verify", "losses", "descriptors", "detectors", "datasets", "benchmarks", "metrics", "similarity"}
+    contract = {
+        "load",
+        "Extractor",
+        "match",
+        "verify",
+        "losses",
+        "descriptors",
+        "detectors",
+        "datasets",
+        "benchmarks",
+        "metrics",
+        "similarity",
+    }
     assert contract <= set(hynet.__all__) <= set(dir(hynet))
     for name in hynet.__all__:
         assert getattr(hynet, name) is not None

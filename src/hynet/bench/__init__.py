@@ -13,6 +13,7 @@ from statistics import median
 
 # bench -> what is compared
 BENCHES = {
+    "cut": "2,000 patches, against kornia's pyramid and a cv2.warpAffine loop",
     "match": "10,000 x 10,000 descriptors, mutual and ratio, against OpenCV's brute-force matcher",
     "loss": "mining and HyNet's loss for 512 pairs, against sorting whole distance matrices",
 }

@@ -26,6 +26,8 @@ Value = TypeVar("Value")
 COMMANDS = {
     "match": "match two photos and see it",
     "extract": "features of photos into one HDF5 file, as hloc reads it",
+    "patches": "make a patch set in PhotoTour's format from your own photos",
+    "train": "train a descriptor by one of the paper's recipes, or on a plain CPU",
     "data": "list and download the public patch sets",
     "bench": "measure speed as ratios against named peers, in one run",
     "info": "versions, descriptors, losses and models",

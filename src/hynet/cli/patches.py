@@ -1,0 +1,83 @@
+"""Folders of photos, one a scene, to a patch set in PhotoTour's own format; or a picture of such a set.
+
+Example: hynet patches castle/ bridge/ --out set/
+         hynet patches market/ --out set/                 adds a scene; what is finished is kept
+         hynet patches --show set/ --out sheet.png        corresponding patches, one point a row
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import cv2
+import tyro
+
+from .. import patchsets
+from ..datasets import ubc
+from ..errors import BadInput
+from ..files import whole
+from ..patches import SUPPORT_SIGMAS
+from . import Report
+from .progress import bar
+
+Folders = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[DIR ...]", help_behavior_hint="")]
+
+
+def run(
+    folders: Folders = (),
+    *,
+    out: Path,
+    show: Path | None = None,
+    hard_share: float = 1 / 3,
+    support: float = SUPPORT_SIGMAS,
+    max_keypoints: int = patchsets.Settings.max_keypoints,
+    workers: int | None = None,
+) -> Report:
+    """Make a patch set, or show one.
+
+    Args:
+        folders: Folders of photos; each is one scene.
+        out: Where the set goes; with --show, the picture.
+        show: A set to draw a contact sheet of, instead of making one.
+        hard_share: At least this share of the corresponding pairs are ones that SIFT matching missed; 1 for a set to
+            test on.
+        support: Width of a patch in detector sigmas.
+        max_keypoints: The strongest so many of each photo.
+        workers: Scenes made at a time; by default one a core.
+    """
+    if (show is None) == (not folders):
+        raise BadInput("give folders of photos to make a set of, or --show SET/ to look at one.")
+    with bar() as progress:
+        if show is not None:
+            return _sheet(show, out, progress)
+        settings = patchsets.Settings(support=support, max_keypoints=max_keypoints)
+        summary = patchsets.build(
+            folders, out, settings=settings, hard_share=hard_share, workers=workers, progress=progress
+        )
+    return Report(_text(summary, out), summary)
+
+
+def _sheet(root: Path, out: Path, progress: Any) -> Report:
+    picture = patchsets.sheet(ubc.load(root, progress=progress))
+    with whole(out) as temporary:
+        try:
+            written = cv2.imwrite(str(temporary), picture)
+        except cv2.error:  # a suffix that is no picture's
+            written = False
+        if not written:
+            raise BadInput(f"{out} is not a name for a picture; end it in .png or .jpg.")
+    return Report(f"{out} shows corresponding patches of {root}, one point a row.", {"sheet": str(out)})
+
+
+def _text(summary: dict[str, Any], out: Path) -> str:
+    scenes = summary["scenes"]
+    total = {key: sum(scene[key] for scene in scenes) for key in ("patches", "points", "correspondences")}
+    hard = sum(scene["hard_share"] * scene["correspondences"] for scene in scenes) / max(total["correspondences"], 1)
+    lines = [
+        f"{out}: {total['patches']:,} patches of {total['points']:,} points from {len(scenes)} scenes; "
+        f"{hard:.0%} of the corresponding pairs are hard (SIFT matching missed them)."
+    ]
+    lines += [f"skipped {scene['name']}: {scene['why']}" for scene in summary["skipped"]]
+    lines += [f"left out: {why}" for why in summary["unreadable"]]
+    return "\n".join(lines)

@@ -1,0 +1,253 @@
+"""Folders of photos -> one patch set in PhotoTour's own format, with correspondence from geometry.
+
+SET/patches*.bmp, info.txt, interest.txt, m50_*.txt   what any PhotoTour reader reads, all scenes one after the other
+SET/scene.json                                        which rows come from which scene, settings, what was skipped
+SET/correspondences.npz                               first, second, hard: every pair of rows that geometry vouches for
+SET/.parts/NAME/                                      one finished scene each: what makes a second run short
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from . import assembly, correspondence, images, sfm
+from .datasets import ubc
+from .errors import BadInput, DataNotFound
+from .files import whole
+from .patches import SUPPORT_SIGMAS, cut
+from .types import Array, PatchSet, Progress, silent
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a scene is made with; scenes made with different settings do not mix in one set."""
+
+    support: float = SUPPORT_SIGMAS  # width of a patch in detector sigmas
+    max_keypoints: int = 6000  # a photo
+
+
+DEFAULTS = Settings()
+
+
+def build(
+    folders: Sequence[str | Path],
+    out: str | Path,
+    *,
+    settings: Settings = DEFAULTS,
+    hard_share: float = 1 / 3,
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> dict[str, Any]:
+    """Make the set, or extend it by new folders; each folder is one scene. Returns what scene.json says.
+
+    hard_share: at least this share of the corresponding pairs are ones that SIFT matching missed (as far as there are
+    any): points that only hold easy pairs are left out until it is so. The test pairs hold exactly this share.
+    """
+    if not 0 <= hard_share <= 1:
+        raise BadInput(f"the share of hard pairs must be from 0 to 1, got {hard_share:g}.")
+    out = Path(out)
+    parts = out / ".parts"
+    scenes = _named(folders)
+    sfm.pycolmap()
+    _refuse_other_settings(parts, settings)
+    todo = {name: folder for name, folder in scenes.items() if not _is_done(parts / name, folder)}
+    _make_parts(todo, parts, settings, workers, progress)
+    progress(len(todo), len(todo), "writing the set")
+    return assembly.assemble(out, asdict(settings), hard_share)
+
+
+def sheet(patch_set: PatchSet, rows: int = 24, columns: int = 8, seed: int = 0) -> Array:
+    """A picture of random points, one a row, with as many of their patches as fit: (H, W) uint8."""
+    rng = np.random.default_rng(seed)
+    points = np.unique(patch_set.points)
+    order = np.argsort(patch_set.points, kind="stable")
+    starts = np.searchsorted(patch_set.points[order], points)
+    ends = np.searchsorted(patch_set.points[order], points, "right")
+    size, gap = patch_set.patches.shape[1], 4
+    chosen = np.sort(rng.choice(len(points), min(rows, len(points)), replace=False))
+    picture = np.full((len(chosen) * (size + gap) + gap, columns * (size + gap) + gap), 255, np.uint8)
+    for line, point in enumerate(chosen):
+        for column, row in enumerate(order[starts[point] : ends[point]][:columns]):
+            y, x = gap + line * (size + gap), gap + column * (size + gap)
+            picture[y : y + size, x : x + size] = patch_set.patches[row]
+    return picture
+
+
+def _named(folders: Sequence[str | Path]) -> dict[str, Path]:
+    scenes: dict[str, Path] = {}
+    for folder in map(Path, folders):
+        name = folder.resolve().name
+        if not folder.is_dir():
+            raise DataNotFound(f"no folder {folder}; give folders of photos, one a scene.")
+        if name in scenes:
+            raise BadInput(f"two scenes are called {name} ({scenes[name]} and {folder}); rename one folder.")
+        scenes[name] = folder
+    if not scenes:
+        raise BadInput("no folder of photos; give at least one, each is a scene.")
+    return scenes
+
+
+def _refuse_other_settings(parts: Path, settings: Settings) -> None:
+    for part in assembly.finished(parts).values():
+        theirs = part["settings"]
+        for field, value in asdict(settings).items():
+            if theirs.get(field) != value:
+                raise BadInput(
+                    f"{parts.parent} was made with {field} {theirs.get(field)}, now it is {value}; "
+                    f"choose another folder, or remove {parts} to make every scene again."
+                )
+
+
+def _is_done(part: Path, folder: Path) -> bool:
+    return (part / "part.json").exists() and assembly.read(part / "part.json")["files"] == _files(folder)
+
+
+def _files(folder: Path) -> list[list[Any]]:
+    """Names and sizes of the photos: when they change, the scene is made again."""
+    try:
+        return [[str(path.relative_to(folder)), path.stat().st_size] for path in images.list_photos(folder)]
+    except DataNotFound:
+        return []
+
+
+def _make_parts(
+    todo: Mapping[str, Path], parts: Path, settings: Settings, workers: int | None, progress: Progress
+) -> None:
+    """Every scene in a process of its own: they run side by side, and one that crashes takes no other with it."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    workers = max(1, min(workers or cores, len(todo)))
+    threads = max(1, cores // workers)
+    progress(0, len(todo), "reconstructing")
+    running: set[subprocess.Popen[str]] = set()
+    with ThreadPoolExecutor(workers) as pool:
+        jobs = {
+            pool.submit(_make_part_apart, name, folder, parts, settings, threads, running): name
+            for name, folder in sorted(todo.items(), key=lambda item: -len(_files(item[1])))  # the longest first
+        }
+        try:
+            for done, job in enumerate(as_completed(jobs)):
+                job.result()
+                progress(done + 1, len(todo), jobs[job])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in list(running):
+                process.terminate()
+            raise
+
+
+def _make_part_apart(
+    name: str, folder: Path, parts: Path, settings: Settings, threads: int, running: set[subprocess.Popen[str]]
+) -> None:
+    task = json.dumps([name, str(folder), str(parts), asdict(settings), threads])
+    program = "import sys; from hynet.patchsets import _make_part_here; _make_part_here(sys.argv[1])"
+    command = [sys.executable, "-c", program, task]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+        running.add(process)
+        _, errors = process.communicate()
+        running.discard(process)
+    if process.returncode not in (0, -signal.SIGINT, -signal.SIGTERM):
+        why = (errors.strip().splitlines() or [f"its process ended with code {process.returncode}"])[-1]
+        # Without its files it does not count as done: the next run tries again.
+        _write_part(parts, {**_skipped(name, folder, settings, f"failed: {why}"), "files": None})
+
+
+def _make_part_here(task: str) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends COLMAP at once
+    name, folder, parts, settings, threads = json.loads(task)
+    cv2.setNumThreads(threads)
+    make_part(name, Path(folder), Path(parts), Settings(**settings), threads)
+
+
+def make_part(name: str, folder: Path, parts: Path, settings: Settings, threads: int) -> None:
+    """One scene, from its photos to SET/.parts/NAME, which appears whole. A scene that cannot be made says why."""
+    work = _work_folder(name, folder, parts, settings)
+    try:
+        scene = sfm.reconstruct_sift(
+            images.list_photos(folder), work, max_keypoints=settings.max_keypoints, threads=threads
+        )
+        tracks = correspondence.tracks(scene)
+        if len(tracks.photo) == 0:
+            raise sfm.NotReconstructed("no keypoint was seen twice.")
+    except (sfm.NotReconstructed, DataNotFound) as error:
+        _write_part(parts, _skipped(name, folder, settings, str(error)))
+    else:
+        told = {
+            **_skipped(name, folder, settings, None),
+            "registered": len(scene.photos),
+            "points": int(tracks.point[-1]) + 1,
+            "patches": len(tracks.point),
+            "correspondences": len(tracks.hard),
+            "hard": int(tracks.hard.sum()),
+            "unreadable": scene.unreadable,
+        }
+        _write_part(parts, told, _columns(scene, tracks), _patches(scene, tracks, settings.support))
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def _work_folder(name: str, folder: Path, parts: Path, settings: Settings) -> Path:
+    """Where a run that was cut off goes on, unless photos or settings are not those it began with."""
+    work = parts / f".work-{name}"
+    key = json.dumps([_files(folder), asdict(settings)])
+    if not (work / "key.json").exists() or (work / "key.json").read_text() != key:
+        shutil.rmtree(work, ignore_errors=True)
+        with whole(work / "key.json") as temporary:
+            temporary.write_text(key)
+    return work
+
+
+def _skipped(name: str, folder: Path, settings: Settings, reason: str | None) -> dict[str, Any]:
+    files = _files(folder)
+    return {"name": name, "settings": asdict(settings), "photos": len(files), "skipped": reason, "files": files}
+
+
+def _columns(scene: sfm.Scene, tracks: correspondence.Tracks) -> dict[str, Array]:
+    """What interest.txt wants of each row: the point as its reference photo sees it."""
+    reference = np.searchsorted(tracks.point, tracks.point)  # the first row of the same point
+    photo, keypoint = tracks.photo[reference], tracks.keypoint[reference]
+    frames = np.stack([scene.photos[p].keypoints.frames[k] for p, k in zip(photo, keypoint, strict=True)])
+    seen = sfm.Keypoints(frames, np.ones(len(frames)))
+    return {
+        "point": tracks.point,
+        "image": photo,
+        "xy": seen.xy,
+        "angle": seen.angle,
+        "log2_scale": np.log2(seen.sigma),
+        "first": tracks.first,
+        "second": tracks.second,
+        "hard": tracks.hard,
+    }
+
+
+def _patches(scene: sfm.Scene, tracks: correspondence.Tracks, support: float) -> Array:
+    patches = np.empty((len(tracks.point), ubc.TILE, ubc.TILE), np.uint8)
+    for number, photo in enumerate(scene.photos):
+        rows = np.flatnonzero(tracks.photo == number)
+        patches[rows] = cut(images.read(photo.path), photo.keypoints[tracks.keypoint[rows]], ubc.TILE, support)
+    return patches
+
+
+def _write_part(
+    parts: Path, told: Mapping[str, Any], columns: Mapping[str, Array] | None = None, patches: Array | None = None
+) -> None:
+    part, temporary = parts / told["name"], parts / f".new-{told['name']}"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    if columns is not None and patches is not None:
+        np.save(temporary / "patches.npy", patches)
+        np.savez(temporary / "columns.npz", **columns)  # type: ignore[arg-type]
+    (temporary / "part.json").write_text(json.dumps(told))
+    shutil.rmtree(part, ignore_errors=True)
+    temporary.rename(part)

@@ -1,0 +1,64 @@
+"""Reconstruction of rendered photos whose cameras are known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hynet import images, sfm
+from hynet.datasets import synthetic
+
+pytest.importorskip("pycolmap")
+
+
+@given(k=st.floats(-0.15, 0.3), x=st.floats(0, 999), y=st.floats(0, 699))
+def test_rays_undo_pixels_with_lens_distortion(k: float, x: float, y: float):
+    camera = sfm.Camera(1000.0, np.array([499.5, 349.5]), k)
+    assert camera.pixels(camera.rays(np.array([[x, y]]))) == pytest.approx(np.array([[x, y]]), abs=1e-3)
+
+
+def test_too_few_photos_are_no_scene(tmp_path: Path):
+    cv2.imwrite(str(tmp_path / "a.png"), synthetic.texture((200, 150), 0))
+    (tmp_path / "b.png").write_bytes(b"not a picture")
+    with pytest.raises(sfm.NotReconstructed, match="1 readable"):
+        sfm.reconstruct_sift(images.list_photos(tmp_path), tmp_path / "work", max_keypoints=100)
+
+
+def test_rendered_photos_give_their_cameras_back_and_a_second_run_reuses_the_first(tmp_path: Path):
+    truth = synthetic.scene(seed=1, photos=5, size=(480, 360))
+    for number, photo in enumerate(truth.photos):
+        cv2.imwrite(str(tmp_path / f"{number}.png"), photo)
+    photos = images.list_photos(tmp_path)
+    scene = sfm.reconstruct_sift(photos, tmp_path / "work", max_keypoints=2000)
+    assert len(scene.photos) == 5
+    assert turn_error(scene, truth) < 0.5
+    triangulated = scene.photos[0].points >= 0
+    projected = project(scene.photos[0], scene.points[scene.photos[0].points[triangulated]])
+    away = np.linalg.norm(projected - scene.photos[0].keypoints.xy[triangulated], axis=1)
+    assert np.median(away) < 0.5  # the half pixel is taken off on both sides
+
+    database = (tmp_path / "work" / "database.db").stat().st_size
+    again = sfm.reconstruct_sift(photos, tmp_path / "work", max_keypoints=2000)
+    assert np.array_equal(again.photos[0].keypoints.frames, scene.photos[0].keypoints.frames)
+    assert (tmp_path / "work" / "database.db").stat().st_size == database
+
+
+def project(photo: sfm.Photo, points: np.ndarray) -> np.ndarray:
+    seen = points @ photo.cam_from_world[:, :3].T + photo.cam_from_world[:, 3]
+    return photo.camera.pixels(seen[:, :2] / seen[:, 2:])
+
+
+def turn_error(scene: sfm.Scene, truth: synthetic.Scene) -> float:
+    """Largest error in degrees of the rotations between photos: those do not depend on the world chosen."""
+    ours = [photo.cam_from_world[:, :3] for photo in scene.photos]
+    theirs = truth.cam_from_world[:, :, :3]
+    errors = [
+        np.arccos(np.clip((np.trace((ours[k] @ ours[0].T).T @ (theirs[k] @ theirs[0].T)) - 1) / 2, -1, 1))
+        for k in range(len(ours))
+    ]
+    return float(np.degrees(max(errors)))
