@@ -15,6 +15,8 @@ from statistics import median
 BENCHES = {
     "cut": "2,000 patches, against kornia's pyramid and a cv2.warpAffine loop",
     "match": "10,000 x 10,000 descriptors, mutual and ratio, against OpenCV's brute-force matcher",
+    "train": "a training step of 512 pairs, against one that is written plainly",
+    "data": "sampling and augmenting batches, against a loop over the batch",
     "loss": "mining and HyNet's loss for 512 pairs, against sorting whole distance matrices",
 }
 

@@ -28,9 +28,12 @@ COMMANDS = {
     "extract": "features of photos into one HDF5 file, as hloc reads it",
     "patches": "make a patch set in PhotoTour's format from your own photos",
     "train": "train a descriptor by one of the paper's recipes, or on a plain CPU",
+    "plot": "draw the curves of training runs",
+    "push": "write the weights of a run to share, with a model card",
+    "export": "write a network as one file that runs without torch",
     "data": "list and download the public patch sets",
     "bench": "measure speed as ratios against named peers, in one run",
-    "info": "versions, descriptors, losses and models",
+    "info": "versions, models, descriptors and losses",
 }
 
 

@@ -1,4 +1,4 @@
-"""What is installed and what there is to choose from: versions, descriptors, losses.
+"""What is installed and what there is to choose from: versions, models, descriptors, losses.
 
 Example: hynet info
 """
@@ -9,9 +9,12 @@ import ast
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 from .. import __version__
 from ..descriptors import DESCRIPTORS
+from ..engines import OnnxEngine
+from ..loading import models
 from ..types import Table
 from . import Report
 
@@ -36,13 +39,24 @@ def run() -> Report:
         name: {"version": number or f"not installed: pip install '{_bringing(name)}'"}
         for name, number in versions.items()
     }
+    shipped = _models()
     tables = [
         Table("Versions", ["version"], shown),
+        Table("Models", ["dimension", "trained on", "licence", "file"], shipped),
         Table("Descriptors", ["what"], {name: {"what": about} for name, about in descriptors.items()}),
         Table("Losses", ["what"], {name: {"what": about} for name, about in losses.items()}),
     ]
     text = "\n\n".join(table.markdown() for table in tables)
-    return Report(text, {"versions": versions, "descriptors": descriptors, "losses": losses})
+    return Report(text, {"versions": versions, "models": shipped, "descriptors": descriptors, "losses": losses})
+
+
+def _models() -> dict[str, dict[str, Any]]:
+    """The models that ship, with what their files say of themselves."""
+    told = {}
+    for name, path in models().items():
+        engine = OnnxEngine(path)
+        told[name] = {"dimension": engine.dim, **engine.about, "file": str(path)}
+    return told
 
 
 def _bringing(package: str) -> str:

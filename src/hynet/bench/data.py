@@ -1,0 +1,60 @@
+"""Batches of 512 pairs, sampled, read from a memory-mapped file of a million patches, and augmented."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import need
+from . import Row, milliseconds
+
+PATCHES, PAIRS = 1_000_000, 512
+
+
+def run() -> list[Row]:
+    torch = need("torch", "train", "the data bench")
+    from ..sampling import augment, mix, pairs
+    from ..types import PatchSet
+
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        # A sparse file: a million patches that take no room, read as any others.
+        patches = np.lib.format.open_memmap(
+            str(Path(folder) / "patches.npy"), mode="w+", dtype=np.uint8, shape=(PATCHES, 32, 32)
+        )
+        patches[::1000] = rng.integers(0, 256, (PATCHES // 1000, 32, 32), np.uint8)
+        data = mix([PatchSet(patches, np.sort(rng.integers(0, PATCHES // 5, PATCHES)))])
+        start = time.perf_counter()
+        batches = pairs(data, PAIRS, seed=0, epoch=0)
+        epoch = 1e3 * (time.perf_counter() - start)
+        generator, order = torch.Generator().manual_seed(0), iter(np.tile(batches, (2, 1, 1)))
+
+        def loop() -> object:
+            """As usually written: read, turn and convert one patch after the other."""
+            sides: tuple[list[object], list[object]] = ([], [])
+            for pair in next(order):
+                turn, flip = int(rng.integers(0, 4)), rng.random() < 0.5
+                for row, side in zip(pair, sides, strict=True):
+                    patch = np.rot90(patches[row], turn)
+                    patch = np.flipud(patch) if flip else patch
+                    side.append(torch.from_numpy(patch.copy())[None].float())
+            return [torch.stack(side) for side in sides]
+
+        def batched(strength: float = 0.0) -> object:
+            more = dict.fromkeys(("jitter", "light", "blur", "noise", "jpeg"), strength)
+            return augment(torch.from_numpy(data.patches(next(order))), generator, **more)  # type: ignore[arg-type]
+
+        times = milliseconds(
+            {
+                "a loop over the batch": loop,
+                "batched": batched,
+                "batched, with jitter, light, blur, noise and JPEG": lambda: batched(1.0),
+            },
+            rounds=15,
+        )
+    rows = [Row(name, value, "ms") for name, value in times.items()]
+    sampling = Row(f"  sampling an epoch of {len(batches)} batches, each", epoch / len(batches), "ms")
+    return [*rows, sampling, Row("  batches from a million patches", 1e3 / times["batched"], "batches/s")]

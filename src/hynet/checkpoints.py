@@ -1,0 +1,151 @@
+"""The checkpoints of a run folder, written whole: last.pt holds all that a run needs to go on, best.pt the best."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import math
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from . import __version__
+from .descriptors.layers import Network
+from .errors import BadInput, BadWeights
+from .files import whole
+from .types import PatchSet
+
+LAST, BEST, ABOUT = "last.pt", "best.pt", "run.json"
+FREE_TO_CHANGE = {"validate_minutes", "checkpoint_minutes", "log_every"}  # settings that no weight depends on
+SAMPLED_PATCHES = 4096  # of each set go into its fingerprint: enough to notice another set, and quick
+
+
+@dataclass
+class Position:
+    """Where a run is. Batches and dropout follow from the seed and the step alone, so there is no more to remember."""
+
+    step: int = 0
+    seconds: float = 0.0  # of training, over all sessions
+    best: float = math.inf  # mean FPR@95 of the best checkpoint, in percent
+    validation: dict[str, float] = field(default_factory=dict)  # set -> FPR@95 in percent, the latest
+    validated_step: int = -1
+
+
+@dataclass
+class State:
+    """What changes while a run trains."""
+
+    network: Network
+    optimiser: torch.optim.Optimizer
+    average: float  # decay of the averaged weights; 0 keeps none
+    position: Position = field(default_factory=Position)
+
+    def __post_init__(self) -> None:
+        self.averaged = copy.deepcopy(self.network) if self.average else self.network
+
+    def update_average(self) -> None:
+        """After each step: the shipped weights follow the trained ones slowly, faster at the start of a run."""
+        if not self.average:
+            return
+        step = self.position.step
+        decay = min(self.average, (1 + step) / (10 + step))
+        for slow, fast in zip(self.averaged.state_dict().values(), self.network.state_dict().values(), strict=True):
+            slow.lerp_(fast, 1 - decay) if slow.is_floating_point() else slow.copy_(fast)
+
+    def content(self) -> dict[str, Any]:
+        """`network` is what `hynet.load` uses: the averaged weights, where there are such."""
+        return {
+            "network": self.averaged.state_dict(),
+            "trained": self.network.state_dict() if self.average else None,
+            "optimiser": self.optimiser.state_dict(),
+            "position": asdict(self.position),
+        }
+
+    def restore(self, content: Mapping[str, Any]) -> None:
+        self.averaged.load_state_dict(content["network"])
+        self.network.load_state_dict(content["trained"] or content["network"])
+        self.optimiser.load_state_dict(content["optimiser"])
+        self.position = Position(**content["position"])
+
+
+def save(path: Path, content: Mapping[str, Any]) -> None:
+    with whole(path) as temporary:
+        torch.save(dict(content), temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())  # else the new name can reach the disk before the content does
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A checkpoint that can be resumed."""
+    try:
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch fails in many ways on broken files
+        raise BadWeights(
+            f"{path} is not a whole checkpoint ({type(error).__name__}); remove it to start anew."
+        ) from None
+    if not isinstance(content, dict) or not {"optimiser", "position", "about"} <= content.keys():
+        raise BadWeights(f"{path} holds no training state; only checkpoints of `hynet train` can be resumed.")
+    return content
+
+
+def about(recipe: str, config: Any, data: Mapping[str, PatchSet]) -> dict[str, Any]:
+    """What a run is, for run.json, model cards and every checkpoint."""
+    return {
+        "recipe": recipe,
+        "config": asdict(config),
+        "data": {name: fingerprint(patch_set) for name, patch_set in data.items()},
+        "environment": environment(),
+    }
+
+
+def describe_run(out: Path, about: Mapping[str, Any]) -> None:
+    """run.json: the same for people."""
+    with whole(out / ABOUT) as temporary:
+        temporary.write_text(json.dumps(about, indent=2) + "\n")
+
+
+def check_same_run(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """A checkpoint goes on only with the recipe, settings and data that it was made with."""
+    if saved["recipe"] != now["recipe"]:
+        raise BadInput(f"{path} is a run of {saved['recipe']}, not of {now['recipe']}; choose another --out.")
+    before, after = saved["config"], now["config"]
+    names = (before.keys() | after.keys()) - FREE_TO_CHANGE
+    changed = sorted(name for name in names if before.get(name) != after.get(name))
+    if changed:
+        told = ", ".join(f"{name} was {before.get(name)}, now {after.get(name)}" for name in changed)
+        raise BadInput(f"{path} was made with other settings ({told}); use the same, or choose another --out.")
+    prints = [[one["sha256"] for one in some["data"].values()] for some in (saved, now)]
+    if prints[0] != prints[1]:
+        raise BadInput(
+            f"{path} was trained on {', '.join(saved['data'])} as they were then, which is not what is given now "
+            f"({', '.join(now['data'])}); give the same sets unchanged, or choose another --out."
+        )
+
+
+def fingerprint(patch_set: PatchSet) -> dict[str, Any]:
+    """What tells a set from another, or from itself before it was changed."""
+    chosen = np.unique(np.linspace(0, len(patch_set) - 1, SAMPLED_PATCHES).astype(np.int64))
+    content = hashlib.sha256(patch_set.patches[chosen].tobytes())
+    for column in (patch_set.points, patch_set.images, patch_set.scenes):
+        content.update(b"-" if column is None else column.tobytes())
+    points = len(np.unique(patch_set.points))
+    return {"patches": len(patch_set), "points": points, "sha256": content.hexdigest()}
+
+
+def environment() -> dict[str, Any]:
+    return {
+        "hynet": __version__,
+        "python": platform.python_version(),
+        "torch": str(torch.__version__),  # a str of its own kind, which checkpoints may not hold
+        "numpy": np.__version__,
+        "machine": platform.platform(),
+        "threads": torch.get_num_threads(),
+        "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
+    }

@@ -1,0 +1,109 @@
+"""Train a network by a named recipe; any setting of the recipe can be changed.
+
+Example: hynet train hynet-cpu --data set/ --validate other/ --out run/ --minutes 60
+         hynet train hynet-cpu --data mine/ --out run/ --minutes 10 --start-from model.safetensors
+         hynet train --list
+Several processes: torchrun --nproc-per-node 2 -m hynet train hynet --data liberty/ --out run/
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from ..configuration import TrainConfig
+from ..datasets import ubc
+from ..errors import BadInput, choose, need
+from ..recipes import RECIPES
+from ..types import PatchPairs, PatchSet, Table
+from . import Report, parse
+from .progress import bar
+
+LENGTHS = ("epochs", "steps", "minutes")
+
+
+def main(args: list[str]) -> Report:
+    """The options depend on the recipe, which is the first argument."""
+    if args[:1] == ["--list"]:
+        return _list()
+    if not args or args[0].startswith("-"):
+        if not {"-h", "--help"} & set(args):
+            raise BadInput(f"say which recipe to train, one of {', '.join(RECIPES)}; `hynet train --list` explains.")
+        args = ["hynet", *args]
+    name, options = args[0], args[1:]
+    config = choose(RECIPES, name, "recipe").config
+    given = [length for length in LENGTHS if any(arg.split("=")[0] == f"--{length}" for arg in options)]
+    if given:  # another length takes the place of the recipe's
+        lengths: dict[str, Any] = {length: 1 if length == given[0] else None for length in LENGTHS}
+        config = replace(config, **lengths)
+    return _command(name, config, options)
+
+
+def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
+    def train(
+        data: list[Path],
+        out: Path,
+        validate: tuple[Path, ...] = (),
+        resume: bool = False,
+        config: Annotated[TrainConfig, tyro.conf.arg(name="")] = defaults,
+    ) -> Report:
+        """Train.
+
+        Args:
+            data: one or more patch sets to train on, mixed.
+            out: the run folder: checkpoints, log, settings.
+            validate: patch sets whose FPR@95 chooses best.pt; never give test sets here.
+            resume: go on with the run in that folder, as if it had not stopped.
+            config: the recipe's settings.
+        """
+        return _train(recipe, config, data, out, validate, resume)
+
+    return parse(train, list(args), prog=f"hynet train {recipe}", description=__doc__)()
+
+
+def _train(
+    recipe: str, config: TrainConfig, data: list[Path], out: Path, validate: tuple[Path, ...], resume: bool
+) -> Report:
+    need("torch", "train", "training")
+    from .. import training
+
+    if int(os.environ.get("RANK", "0")):
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  under torchrun, one process answers for all
+    with bar() as progress:
+        # Jitter looks at the full 64 pixels; everything else only ever sees 32.
+        sets = {str(root): ubc.load(root, 64 if config.jitter else 32, progress) for root in data}
+        checks = {str(root): _validation_set(root) for root in validate}
+    ended = training.train(config, sets, out, validate=checks, recipe=recipe, resume=resume, watch=_show)
+    text = f"{ended.steps} steps at {ended.patches_per_second:.0f} patches/s -> {ended.checkpoint}"
+    errors = "".join(f"\nFPR@95 on {name}: {error:.2f}%" for name, error in ended.validation.items())
+    return Report(text + errors, asdict(ended) | {"checkpoint": str(ended.checkpoint)})
+
+
+def _validation_set(root: Path) -> tuple[PatchSet, PatchPairs]:
+    counts = ubc.pairs_available(root)
+    return ubc.load(root, 32), ubc.test_pairs(root, counts[-1] if counts else 100_000)
+
+
+def _show(line: Mapping[str, Any]) -> None:
+    """One line of the log for a person, on stderr."""
+    if "validation" in line:
+        words = [f"FPR@95 {name} {error:.2f}%" for name, error in line["validation"].items()]
+    else:
+        known = ("step", "minutes", "learning_rate", "loss", "violated")
+        terms = [
+            f"{name} {value:.3f}" for name, value in line.items() if isinstance(value, float) and name not in known
+        ]
+        words = [f"loss {line['loss']:.3f}", *terms, f"violated {line['violated']:.0%}"]
+    print(f"step {line['step']}  {line['minutes']:.1f} min  " + "  ".join(words), file=sys.stderr, flush=True)
+
+
+def _list() -> Report:
+    rows = {name: {"what": recipe.about, "network": recipe.config.network} for name, recipe in RECIPES.items()}
+    data = {name: {"about": recipe.about, "config": asdict(recipe.config)} for name, recipe in RECIPES.items()}
+    return Report(Table("Recipes", ["what", "network"], rows).markdown(), {"recipes": data})

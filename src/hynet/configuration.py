@@ -1,0 +1,74 @@
+"""What a training run is: its settings, and the schedule that follows from them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from .errors import BadInput
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One training run; saved whole inside every checkpoint. Strengths go from 0, off, to 1."""
+
+    network: str = "hynet"  # a learnt one of DESCRIPTORS
+    norm: Literal["frn", "bn", "in"] = "frn"  # of HyNet's layers
+    dropout: float = 0.3  # before the last convolution, of networks that have it
+    start_from: str | None = None  # weights to go on from, by path; None starts from scratch
+    loss: str = "hynet"  # one of LOSSES
+    margin: float | None = None  # of the loss; None is the loss's own value, here and below
+    alpha: float | None = None  # how much of s in the hybrid similarity
+    gamma: float | None = None  # weight of the norm regulariser
+    z: float | None = None  # 1 is the released form, 2.736 the paper's for alpha 2
+    sosr: float | None = None  # weight of the second-order term
+    pairs_per_batch: int = 512  # two patches each, over all processes together
+    learning_rate: float = 0.01  # of Adam, at its highest
+    weight_decay: float = 0.0
+    schedule: Literal["constant", "linear", "cosine"] = "constant"  # after the warm-up; the last two end at zero
+    warmup: float = 0.0  # share of the run in which the learning rate rises from zero
+    average: float = 0.0  # decay of the averaged weights that are validated and shipped; 0 ships the trained ones
+    epochs: int | None = 200  # the length of the run is its epochs, its steps or its minutes
+    steps: int | None = None
+    minutes: float | None = None  # by the clock; time between an interruption and --resume does not count
+    flips: bool = True  # turns by 90 degrees and flips, the same for both patches of a pair
+    jitter: float = 0.0  # each patch shifted, turned, scaled, stretched as detectors do; reads 64-pixel patches
+    light: float = 0.0  # contrast and brightness
+    blur: float = 0.0
+    noise: float = 0.0
+    jpeg: float = 0.0
+    balance: float = 0.0  # 0: every point equally often; 0.5: a scene by the root of its points; 1: scenes alike
+    together: int = 1  # so many points of one reference image side by side in a batch: hard and certain negatives
+    certain: bool = False  # only negatives that are known to be different points
+    seed: int = 0
+    compiled: bool = True  # on a CPU with a C++ compiler: the same mathematics, about twice as fast
+    validate_minutes: float | None = None  # None validates after each epoch
+    checkpoint_minutes: float = 5.0
+    log_every: int = 10  # steps
+
+    def __post_init__(self) -> None:
+        if sum(length is not None for length in (self.epochs, self.steps, self.minutes)) != 1:
+            raise BadInput("a run is as long as its epochs, its steps or its minutes; give exactly one of them.")
+        if not 0 <= self.warmup < 1 or self.learning_rate <= 0 or self.pairs_per_batch < 2 or self.log_every < 1:
+            raise BadInput(
+                "warmup must be at least 0 and below 1, learning_rate above 0, pairs_per_batch 2 or more, "
+                f"log_every 1 or more; got {self.warmup}, {self.learning_rate}, {self.pairs_per_batch} "
+                f"and {self.log_every}."
+            )
+
+
+def progress(config: TrainConfig, step: int, seconds: float, per_epoch: int) -> float:
+    """How much of the run is done, 0 to 1."""
+    if config.minutes is not None:
+        return seconds / (60 * config.minutes) if config.minutes else 1.0
+    steps = config.steps if config.steps is not None else (config.epochs or 0) * per_epoch
+    return step / steps if steps else 1.0
+
+
+def learning_rate(config: TrainConfig, done: float) -> float:
+    if done < config.warmup:
+        return config.learning_rate * max(done / config.warmup, 0.01)
+    after = (done - config.warmup) / (1 - config.warmup)
+    shape = {"constant": 1.0, "linear": 1 - after, "cosine": (1 + math.cos(math.pi * after)) / 2}
+    return config.learning_rate * shape[config.schedule]

@@ -1,0 +1,192 @@
+"""The fast way through a network on a CPU: compiled tiles, one core each, in memory that stays mapped.
+
+Same mathematics as calling the network. One core with one tile of patches works in its own cache and waits for
+nobody, where all cores on one layer wait for each other hundreds of times a step.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .descriptors.hynet import HyNet
+from .descriptors.layers import FRN, TLU, Network
+
+TILE, WIDE_TILE = 64, 256  # patches: the last layer has few activations and many weights, whose gradients are added up
+
+Work = Callable[[Tensor], Tensor]
+
+
+class Tiled(nn.Module):
+    """A network, ready to be trained fast: what it does to each patch by itself is done tile by tile.
+
+    BatchNorm looks at the whole batch: HyNet has it only at its end, so that all before it runs in tiles.
+    Networks with BatchNorm further down, and networks on a GPU, run whole.
+    """
+
+    def __init__(self, network: Network, *, compiled: bool = True, with_maps: bool = False) -> None:
+        super().__init__()
+        self.network, self.with_maps = network, with_maps
+        on_cpu = next(network.parameters()).device.type == "cpu"
+        if on_cpu:
+            network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # the layout oneDNN works in
+        layers, self._last = _split(network) if on_cpu else ([], None)
+        self.cores = one_worker_per_core() if layers and not with_maps else None
+        self._weights = [weight for layer in layers for weight in layer.parameters()]
+        self._trunk: Work = _fused(layers) if layers else network.__call__
+        if compiled and on_cpu and has_compiler():
+            torch._dynamo.config.suppress_errors = True  # a compiler can be there and fail: go on, slower
+            self._trunk = torch.compile(self._trunk, dynamic=False)
+
+    def forward(self, anchors: Tensor, positives: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+        """Raw descriptors (N, D) of each side, followed by its feature maps where those are asked for.
+
+        Sides meet in no BatchNorm: its statistics are those of the anchors, then those of the positives.
+        """
+        if self.with_maps:
+            (raw_a, maps_a), (raw_p, maps_p) = map(self.network.with_maps, (anchors, positives))  # type: ignore[arg-type]
+            return [raw_a, *maps_a], [raw_p, *maps_p]
+        if self.cores is None:
+            return [self._trunk(anchors)], [self._trunk(positives)]
+        raw = _InTiles.apply(self.cores, self._trunk, TILE, torch.cat([anchors, positives]), *self._weights)
+        if self._last is None:
+            return [raw[: len(anchors)]], [raw[len(anchors) :]]
+        dropout, convolution, norm = self._last
+        raw = _InTiles.apply(self.cores, convolution, WIDE_TILE, _dropped(raw, dropout), *convolution.parameters())
+        return [norm(raw[: len(anchors)]).flatten(1)], [norm(raw[len(anchors) :]).flatten(1)]
+
+
+def one_worker_per_core() -> ThreadPoolExecutor:
+    """Workers that use no threads of their own. torchrun shares out the cores by OMP_NUM_THREADS."""
+    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    count = int(os.environ.get("OMP_NUM_THREADS") or here)
+    return ThreadPoolExecutor(count, initializer=lambda: torch.set_num_threads(1))
+
+
+@contextmanager
+def threads_for(model: Tiled) -> Iterator[None]:
+    """While workers have the cores, what is left for this thread is small: it does that alone, too."""
+    before = torch.get_num_threads()
+    if model.cores is not None:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def has_compiler() -> bool:
+    """Whether torch.compile has what it needs on a CPU."""
+    return any(shutil.which(name) for name in ("g++", "clang++", "c++"))
+
+
+def keep_memory_mapped() -> None:
+    """Let glibc keep big buffers, for all threads alike, instead of faulting in 300,000 new pages every step."""
+    trim, top_pad, mmap, arenas = -1, -2, -3, -8  # glibc's numbers for M_TRIM_THRESHOLD and so on
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError, TypeError):  # not glibc: nothing to set
+        return
+    for parameter, value in ((mmap, 1 << 30), (trim, (1 << 31) - 1), (top_pad, 1 << 29), (arenas, 1)):
+        mallopt(parameter, value)
+
+
+class _InTiles(torch.autograd.Function):
+    """work(patches), forward and backward tile by tile; gradients are added in the tiles' order, so always alike."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, cores: ThreadPoolExecutor, work: Work, tile: int, patches: Tensor, *weights: Tensor
+    ) -> Tensor:
+        leads_back = ctx.needs_input_grad[3]
+
+        def run(inputs: Tensor) -> tuple[Tensor, Tensor]:
+            with torch.enable_grad():
+                inputs = inputs.detach().requires_grad_(leads_back)
+                return inputs, work(inputs)
+
+        ctx.cores, ctx.tile, ctx.weights, ctx.leads_back = cores, tile, weights, leads_back
+        ctx.tiles = list(cores.map(run, patches.split(tile)))
+        return torch.cat([outputs.detach() for _, outputs in ctx.tiles])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        def run(tile: tuple[Tensor, Tensor], part: Tensor) -> tuple[Tensor, ...]:
+            inputs, outputs = tile
+            return torch.autograd.grad(outputs, ([inputs] if ctx.leads_back else []) + list(ctx.weights), part)
+
+        by_tile = list(ctx.cores.map(run, ctx.tiles, gradient.split(ctx.tile)))
+        ctx.tiles = None  # activations can go
+        back = torch.cat([gradients[0] for gradients in by_tile]) if ctx.leads_back else None
+        parts = list(zip(*by_tile, strict=True))[1 if ctx.leads_back else 0 :]
+        sums = [
+            torch.sum(torch.stack(part), 0, out=torch.empty_like(weight))  # in the weight's own memory layout
+            for part, weight in zip(parts, ctx.weights, strict=True)
+        ]
+        return None, None, None, back, *sums
+
+
+def _dropped(features: Tensor, dropout: nn.Module) -> Tensor:
+    """Dropout that draws one byte for each number: p is rounded to 1/256, the mean is kept exactly."""
+    assert isinstance(dropout, nn.Dropout)  # the first part of HyNet's last layer
+    lost = round(256 * dropout.p)
+    if not dropout.training or lost == 0:
+        return features
+    count, channels, height, width = features.shape
+    draw = torch.empty(features.numel() // 8 + 1, dtype=torch.int64).random_(-(2**63), None)
+    kept = draw.view(torch.uint8)[: features.numel()].view(count, height, width, channels) >= lost
+    return features * kept.permute(0, 3, 1, 2) * (256 / (256 - lost))  # channels last, as the features are
+
+
+class _FrnTlu(torch.autograd.Function):
+    """FRN then TLU, y = max(gamma x r + beta, tau) with r = 1 / sqrt(mean(x^2) + eps), keeping x and r alone."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, gamma: Tensor, beta: Tensor, eps: Tensor, tau: Tensor) -> Tensor:
+        r = torch.rsqrt(x.square().mean((2, 3), keepdim=True) + eps)  # (N, C, 1, 1)
+        ctx.save_for_backward(x, gamma, beta, tau, r)
+        return torch.maximum(x * (gamma * r) + beta, tau)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        x, gamma, beta, tau, r = ctx.saved_tensors
+        passed = torch.where(x * (gamma * r) + beta > tau, gradient, 0)  # what TLU lets through
+        along, through, all_of_it = (part.sum((2, 3), keepdim=True) for part in (passed * x, passed, gradient))
+        dx = gamma * r * passed - x * (along * gamma * r**3 / (x.shape[2] * x.shape[3]))
+        d_gamma, d_beta, d_tau = (part.sum(0, keepdim=True) for part in (along * r, through, all_of_it - through))
+        return dx, d_gamma, d_beta, None, d_tau
+
+
+def _fused(layers: list[nn.Module]) -> Work:
+    """The layers one after the other, each FRN with the TLU that follows it as one."""
+    parts = [part for layer in layers for part in (layer if isinstance(layer, nn.Sequential) else [layer])]
+
+    def run(x: Tensor) -> Tensor:
+        for part, following in zip(parts, [*parts[1:], None], strict=True):
+            if isinstance(part, FRN) and isinstance(following, TLU):
+                x = _FrnTlu.apply(x, part.weight, part.bias, part.eps, following.tau)
+            elif not isinstance(part, TLU):
+                x = part(x)
+        return x
+
+    return run
+
+
+def _split(network: Network) -> tuple[list[nn.Module], nn.Sequential | None]:
+    """The layers that work on each patch by itself, and the last one where that sees the whole batch."""
+    *layers, _ = network.children()
+    if isinstance(network, HyNet) and not any(map(_looks_across, layers)):  # its layers simply follow each other
+        return layers, network.layer7
+    return ([] if _looks_across(network) else [network]), None
+
+
+def _looks_across(module: nn.Module) -> bool:
+    return any(isinstance(part, nn.BatchNorm2d) for part in module.modules())

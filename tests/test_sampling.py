@@ -1,0 +1,160 @@
+"""Batches of pairs, and what is done to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hynet import sampling
+from hynet.errors import BadInput
+from hynet.types import PatchSet
+
+
+def made_of(counts: list[int], images: list[int] | None = None, scenes: list[int] | None = None) -> PatchSet:
+    """A set whose point k has counts[k] patches, rows shuffled."""
+    order = np.random.default_rng(0).permutation(sum(counts))
+    each = {
+        "points": np.repeat(np.arange(len(counts)), counts)[order],
+        "images": None if images is None else np.repeat(images, counts)[order],
+        "scenes": None if scenes is None else np.repeat(scenes, counts)[order],
+    }
+    return PatchSet(np.zeros((sum(counts), 2, 2), np.uint8), **each)
+
+
+@given(
+    counts=st.lists(st.integers(1, 9), min_size=12, max_size=60),
+    batch=st.integers(2, 5),
+    seed=st.integers(0, 99),
+    together=st.sampled_from([1, 3]),
+    balance=st.sampled_from([0.0, 0.5, 1.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_pairs_show_one_point_twice_and_no_point_is_twice_in_a_batch(counts, batch, seed, together, balance):
+    counts = counts + [2] * batch
+    data = made_of(counts, images=[k // 5 for k in range(len(counts))], scenes=[k // 10 for k in range(len(counts))])
+    rows = sampling.pairs(data, batch, seed=seed, epoch=1, together=together, balance=balance)
+    assert (data.points[rows[..., 0]] == data.points[rows[..., 1]]).all()
+    assert (rows[..., 0] != rows[..., 1]).all()
+    for one in rows:
+        assert len(np.unique(data.points[one[:, 0]])) == batch
+
+
+def test_a_point_hands_out_all_its_patches_before_any_again():
+    data = made_of([6] * 8)
+    rows = sampling.pairs(data, 8, seed=0, epoch=0)  # three batches, each with every point
+    assert rows.shape == (3, 8, 2)
+    assert sorted(rows.ravel()) == list(range(48))
+
+
+def test_every_point_is_as_frequent_as_any_other_however_many_patches_it_has():
+    data = made_of([2] * 10 + [20] * 10)
+    rows = sampling.pairs(data, 20, seed=0, epoch=0)
+    drawn = np.bincount(data.points[rows[..., 0]].ravel())
+    assert (drawn == len(rows)).all()
+
+
+def test_the_same_seed_and_epoch_give_the_same_batches_and_others_do_not():
+    data = made_of([4] * 50)
+
+    def draw(seed, epoch):
+        return sampling.pairs(data, 10, seed=seed, epoch=epoch)
+
+    assert (draw(1, 2) == draw(1, 2)).all()
+    assert (draw(1, 2) != draw(1, 3)).any()
+    assert (draw(1, 2) != draw(2, 2)).any()
+
+
+def test_balance_gives_small_scenes_a_larger_share():
+    data = made_of([4] * 1000, scenes=[0] * 900 + [1] * 100)
+
+    def share_of_the_small_one(balance):
+        rows = sampling.pairs(data, 50, seed=0, epoch=0, balance=balance)
+        return (data.scenes[rows[..., 0]] == 1).mean()
+
+    assert share_of_the_small_one(0.0) == pytest.approx(0.1, abs=0.02)
+    assert share_of_the_small_one(0.5) == pytest.approx(0.25, abs=0.02)
+
+
+def test_points_of_one_image_stand_together():
+    data = made_of([2] * 400, images=[k % 20 for k in range(400)])
+    rows = sampling.pairs(data, 40, seed=0, epoch=0, together=10)
+    images = data.images[rows[..., 0]]
+    assert all(len(np.unique(one)) <= 5 for one in images)
+
+
+def test_too_few_points_are_told_with_the_way_out():
+    with pytest.raises(BadInput, match="lower --pairs-per-batch"):
+        sampling.pairs(made_of([2] * 5), 6, seed=0, epoch=0)
+
+
+def test_a_mixture_keeps_the_sets_apart_and_finds_every_patch():
+    rng = np.random.default_rng(0)
+    sets = [PatchSet(rng.integers(0, 255, (6, 4, 4), np.uint8), np.arange(6) // 2, np.zeros(6, int)) for _ in range(2)]
+    mixture = sampling.mix(sets)
+    assert len(np.unique(mixture.points)) == 6
+    assert len(np.unique(mixture.scenes)) == len(np.unique(mixture.images)) == 2
+    rows = np.array([[11, 0], [5, 6]])
+    assert (mixture.patches(rows) == np.concatenate([one.patches for one in sets])[rows]).all()
+
+
+def test_sets_of_different_patch_sizes_are_refused():
+    with pytest.raises(BadInput, match="one size"):
+        sampling.mix([made_of([2]), PatchSet(np.zeros((2, 3, 3), np.uint8), np.zeros(2, int))])
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def test_flips_and_turns_are_the_same_for_both_patches_and_all_eight_occur():
+    one = torch.arange(9, dtype=torch.uint8).view(1, 1, 3, 3).expand(400, 2, 3, 3)
+    turned = sampling.flip_and_turn(one, generator())
+    assert (turned[:, 0] == turned[:, 1]).all()
+    assert len(torch.unique(turned[:, 0].flatten(1), dim=0)) == 8
+    assert (turned.flatten(2).sort(2).values == torch.arange(9)).all()
+
+
+def test_augmentation_without_strength_is_the_mean_of_two_by_two():
+    patches = torch.randint(0, 256, (5, 2, 64, 64), dtype=torch.uint8)
+    seen = sampling.augment(patches, generator(), flips=False)
+    mean = patches.float().view(5, 2, 32, 2, 32, 2).mean((3, 5))
+    assert torch.allclose(seen, mean)
+
+
+def test_jitter_that_moves_nothing_is_the_mean_of_two_by_two():
+    patches = torch.rand(5, 1, 64, 64) * 255
+    still = sampling.warp(patches, generator(), 32, strength=0.0)
+    assert torch.allclose(still, patches.view(5, 1, 32, 2, 32, 2).mean((3, 5)), atol=1e-2)
+
+
+def test_jitter_moves_a_spot_by_at_most_what_it_says():
+    patches = torch.zeros(300, 1, 64, 64)
+    patches[:, :, 31:33, 31:33] = 255
+    seen = sampling.warp(patches, generator(), 32, strength=1.0)[:, 0]
+    where = (torch.arange(32) - 15.5) / 16  # in half-widths
+    mass = seen.sum((1, 2))
+    x, y = (seen.sum(1) * where).sum(1) / mass, (seen.sum(2) * where).sum(1) / mass
+    moved = torch.maximum(x.abs(), y.abs())
+    assert moved.max() < sampling.MOST_SHIFT * sampling.MOST_SCALE * sampling.MOST_STRETCH * 1.2
+    assert moved.max() > 0.5 * sampling.MOST_SHIFT
+    assert moved.median() > 0.02
+
+
+@pytest.mark.parametrize("name", ["jitter", "light", "blur", "noise", "jpeg"])
+def test_every_change_is_bounded_seeded_and_each_patch_has_its_own(name):
+    smooth = torch.linspace(60, 200, 64).add(20 * torch.rand(1, generator=generator())).expand(64, 64)
+    noisy = (smooth + 25 * torch.randn(64, 64, generator=generator())).clamp(0, 255).to(torch.uint8)
+    patches = noisy.expand(8, 2, 64, 64)
+    plain = sampling.augment(patches, generator(), flips=False)
+    changed = sampling.augment(patches, generator(), flips=False, **{name: 1.0})
+    again = sampling.augment(patches, generator(), flips=False, **{name: 1.0})
+    assert torch.equal(changed, again)
+    assert changed.min() >= 0
+    assert changed.max() <= 255
+    assert not torch.allclose(changed, plain)
+    assert len(torch.unique(changed.flatten(0, 1).flatten(1), dim=0)) == 16
+    correlation = torch.corrcoef(torch.stack([plain.flatten(), changed.flatten()]))[0, 1]
+    assert correlation > 0.5

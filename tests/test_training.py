@@ -1,0 +1,242 @@
+"""Runs that learn, stop, go on, and say what is wrong."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+import hynet
+from hynet import checkpoints, logbook, sampling, training
+from hynet.cli import plot, push
+from hynet.configuration import TrainConfig, learning_rate, progress
+from hynet.datasets import synthetic
+from hynet.descriptors import DESCRIPTORS
+from hynet.errors import BadInput, BadWeights
+from hynet.recipes import RECIPES
+from hynet.tiling import Tiled
+from hynet.types import PatchPairs, PatchSet
+
+SMALL = TrainConfig(
+    epochs=None, steps=6, pairs_per_batch=8, average=0.9, jitter=0.5, light=0.5, compiled=False, log_every=1
+)
+
+
+@pytest.fixture(scope="module")
+def patches() -> PatchSet:
+    return synthetic.patch_set(40, 4, seed=1)
+
+
+def pairs_of(patch_set: PatchSet, per_point: int) -> PatchPairs:
+    """The first two patches of every point, and the first of each with the third of the point before."""
+    first = np.arange(0, len(patch_set), per_point)
+    second = np.concatenate([first + 1, np.roll(first, 1) + 2])
+    first = np.concatenate([first, first])
+    return PatchPairs(first, second, patch_set.points[first] == patch_set.points[second])
+
+
+def weights(run: Path, name: str = "last.pt") -> dict[str, torch.Tensor]:
+    return torch.load(run / name, weights_only=True)["network"]
+
+
+def test_a_short_run_learns(tmp_path):
+    unseen = synthetic.patch_set(150, 4, seed=100)
+    known = pairs_of(unseen, 4)
+    plain = replace(SMALL, jitter=0.0, light=0.0, average=0.0, dropout=0.0, validate_minutes=60.0)
+    config = replace(plain, steps=30, pairs_per_batch=24, learning_rate=0.003, schedule="linear")
+    start = training.validation_error(training.start(config, "cpu").network.describe, unseen, known)
+    ended = training.train(
+        config, {"synthetic": synthetic.patch_set(200, 4, seed=0)}, tmp_path, validate={"unseen": (unseen, known)}
+    )
+    lines = [line for line in logbook.read(tmp_path) if "loss" in line]
+    assert np.mean([line["loss"] for line in lines[-5:]]) < 0.8 * np.mean([line["loss"] for line in lines[:5]])
+    assert ended.validation["unseen"] < 0.5 * start
+    rows = hynet.load(ended.checkpoint).describe(unseen.patches[:8])
+    assert np.allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_two_minutes_on_a_cpu_halve_the_error_of_rootsift(tmp_path):
+    unseen = synthetic.patch_set(2000, 4, seed=100)
+    known = pairs_of(unseen, 4)
+    rootsift = training.validation_error(hynet.load("rootsift").describe, unseen, known)
+    # Two minutes are few patches; small batches make more steps of them.
+    config = replace(RECIPES["hynet-cpu"].config, minutes=2.0, pairs_per_batch=64)
+    data = {"synthetic": synthetic.patch_set(5000, 4, seed=0)}
+    ended = training.train(config, data, tmp_path, validate={"unseen": (unseen, known)})
+    assert ended.validation["unseen"] < rootsift / 2, (ended, rootsift)
+
+
+KILLED = """
+import sys
+from hynet import training
+from hynet.datasets import synthetic
+from dataclasses import replace
+sys.path.insert(0, sys.argv[2])
+from test_training import SMALL
+config = replace(SMALL, checkpoint_minutes=0.0)
+training.train(config, {"a": synthetic.patch_set(40, 4, seed=1)}, sys.argv[1])
+"""
+
+
+def test_a_run_killed_and_resumed_ends_bit_identical_to_one_that_was_not(tmp_path, patches):
+    training.train(SMALL, {"a": patches}, tmp_path / "whole")
+    killed = tmp_path / "killed"
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(killed), str(Path(__file__).parent)])
+    try:
+        while process.poll() is None and not (killed / "last.pt").exists():
+            time.sleep(0.01)
+    finally:
+        process.kill()
+        process.wait()
+    interrupted_at = checkpoints.read(killed / "last.pt")["position"]["step"]
+    assert 1 <= interrupted_at < SMALL.steps
+    training.train(SMALL, {"a": patches}, killed, resume=True)
+    one, other = weights(tmp_path / "whole"), weights(killed)
+    assert all(torch.equal(one[key], other[key]) for key in one)
+    logs = [[(line["step"], line["loss"]) for line in logbook.read(run)] for run in (tmp_path / "whole", killed)]
+    assert logs[0] == logs[1]
+
+
+def test_control_c_saves_where_it_was_and_resume_ends_the_run(tmp_path, patches):
+    def watch(line):
+        if line["step"] == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        training.train(SMALL, {"a": patches}, tmp_path, watch=watch)
+    assert checkpoints.read(tmp_path / "last.pt")["position"]["step"] == 2
+    assert training.train(SMALL, {"a": patches}, tmp_path, resume=True).steps == SMALL.steps
+
+
+def test_a_run_can_start_from_weights_of_the_same_network(tmp_path, patches):
+    training.train(SMALL, {"a": patches}, tmp_path / "first")
+    onwards = replace(SMALL, start_from=str(tmp_path / "first" / "last.pt"))
+    begun = training.start(onwards, "cpu").network.state_dict()
+    assert all(torch.equal(value, begun[key]) for key, value in weights(tmp_path / "first").items())
+    with pytest.raises(BadWeights, match="trains another network"):
+        training.start(replace(onwards, norm="bn"), "cpu")
+
+
+def test_a_run_is_not_overwritten_nor_continued_as_another(tmp_path, patches):
+    training.train(replace(SMALL, steps=1), {"a": patches}, tmp_path, recipe="hynet")
+
+    def again(config=replace(SMALL, steps=1), data=patches, recipe="hynet", resume=True):  # noqa: B008
+        training.train(config, {"a": data}, tmp_path, recipe=recipe, resume=resume)
+
+    with pytest.raises(BadInput, match="already holds a run"):
+        again(resume=False)
+    with pytest.raises(BadInput, match="a run of hynet, not of hardnet"):
+        again(recipe="hardnet")
+    with pytest.raises(BadInput, match=r"learning_rate was 0\.01, now 0\.1"):
+        again(config=replace(SMALL, steps=1, learning_rate=0.1))
+    changed = patches.patches.copy()
+    changed[0, 0, 0] ^= 1
+    with pytest.raises(BadInput, match="give the same sets unchanged"):
+        again(data=replace(patches, patches=changed))
+    again(config=replace(SMALL, steps=1, log_every=3))
+
+
+def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path, patches):
+    config = replace(SMALL, learning_rate=1e37, schedule="constant", checkpoint_minutes=0.0, average=0.0)
+    calm = replace(config, warmup=0.5, steps=6)
+    with pytest.raises(training.Diverged, match="lower --learning-rate"):
+        training.train(calm, {"a": patches}, tmp_path)
+    saved = tmp_path / "last.pt"
+    assert not saved.exists() or all(value.isfinite().all() for value in weights(tmp_path).values())
+
+
+def test_the_run_folder_says_what_the_run_was(tmp_path, patches):
+    training.train(replace(SMALL, steps=1), {"a": patches}, tmp_path, recipe="hynet")
+    about = json.loads((tmp_path / "run.json").read_text())
+    assert about["recipe"] == "hynet"
+    assert TrainConfig(**about["config"]) == replace(SMALL, steps=1)
+    assert about["data"]["a"]["patches"] == len(patches)
+    assert about["environment"]["torch"] == torch.__version__
+
+
+@pytest.mark.parametrize(("network", "options"), [("hynet", {}), ("hynet", {"norm": "in"}), ("tfeat", {})])
+def test_tiles_give_the_gradients_of_the_whole_network(network, options):
+    torch.manual_seed(0)
+    net = DESCRIPTORS[network](**options).double().train()
+    for layer in net.modules():
+        if isinstance(layer, torch.nn.Dropout):
+            layer.p = 0.0
+    a, p = 255 * torch.rand(2, 70, 1, 32, 32, dtype=torch.float64)  # a tile and a bit, each side
+    weight = torch.randn(70, 128, dtype=torch.float64)
+    (net(a) * weight + net(p) ** 2).sum().backward()
+    expected = [part.grad.clone() for part in net.parameters()]
+    net.zero_grad()
+    ((raw_a,), (raw_p,)) = Tiled(net, compiled=False)(a, p)
+    (raw_a * weight + raw_p**2).sum().backward()
+    for part, gradient in zip(net.parameters(), expected, strict=True):
+        assert torch.allclose(part.grad, gradient, rtol=1e-6, atol=1e-9 * float(1 + gradient.abs().max()))
+
+
+def test_curves_are_drawn_and_weights_are_shared_with_their_card(tmp_path, patches):
+    known = pairs_of(patches, 4)
+    for name in ("one", "two"):
+        config = replace(SMALL, steps=2, network="tfeat", seed=len(name))
+        training.train(config, {"a": patches}, tmp_path / name, validate={"b": (patches, known)}, recipe=name)
+    report = plot.run((tmp_path / "one", tmp_path / "two"), tmp_path / "curves.png")
+    assert cv2.imread(str(tmp_path / "curves.png")).std() > 5
+    assert len(report.data["best"]) == 2
+    push.run(tmp_path / "one", tmp_path / "shared.safetensors")
+    rows = [
+        hynet.load(file).describe(patches.patches[:5])
+        for file in (tmp_path / "one" / "best.pt", tmp_path / "shared.safetensors")
+    ]
+    assert np.array_equal(rows[0], rows[1])
+    card = (tmp_path / "shared.md").read_text()
+    assert "recipe `one`" in card
+    assert "| network | tfeat |" in card
+
+
+def test_a_folder_without_a_run_is_told_so(tmp_path):
+    with pytest.raises(BadInput, match="folder of a training run"):
+        plot.run((tmp_path,), tmp_path / "curves.png")
+    with pytest.raises(BadInput, match="folder of a training run"):
+        push.run(tmp_path, tmp_path / "shared.safetensors")
+
+
+def test_the_schedule_rises_then_falls_to_zero_and_follows_the_clock_or_the_steps():
+    config = TrainConfig(epochs=None, minutes=10.0, schedule="linear", warmup=0.1, learning_rate=1.0)
+    rates = [learning_rate(config, progress(config, 0, minute * 60, 5)) for minute in (0.5, 1, 5.5, 10)]
+    assert rates == pytest.approx([0.5, 1, 0.5, 0])
+    assert progress(replace(config, minutes=None, steps=4), 1, 0, 5) == 0.25
+    assert progress(replace(config, minutes=None, epochs=2), 5, 0, 5) == 0.5
+    cosine = replace(config, schedule="cosine", warmup=0.0)
+    assert learning_rate(cosine, 0.25) == pytest.approx(0.8536, abs=1e-4)
+
+
+@pytest.mark.parametrize("wrong", [{"steps": 5}, {"epochs": None}, {"warmup": 1.0}, {"pairs_per_batch": 1}])
+def test_settings_that_make_no_run_are_refused(wrong):
+    with pytest.raises(BadInput):
+        TrainConfig(**wrong)
+
+
+def test_an_option_that_the_loss_does_not_have_is_refused():
+    with pytest.raises(BadInput, match="hardnet has no alpha"):
+        training.loss_function(TrainConfig(loss="hardnet", alpha=2.0))
+
+
+def test_uncertain_negatives_are_left_out_when_asked(patches):
+    two_pictures = replace(patches, images=patches.points % 2)
+    mixture = sampling.mix([two_pictures])
+
+    def strangers(certain: bool) -> int:
+        config = replace(SMALL, certain=certain)
+        batch = next(training.batches(mixture, config, first=0, per_epoch=10, device="cpu"))
+        return int(batch.strangers.certain.sum())
+
+    assert strangers(certain=False) == 8 * 7
+    assert strangers(certain=True) < 8 * 7
