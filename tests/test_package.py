@@ -22,7 +22,7 @@ LAYERS = [
     "similarity metrics images geometry mining door configuration logbook",
     "descriptors detectors losses patches datasets sampling engines drawing distributed",
     "loading checkpoints",
-    "tiling features matching sfm exporting",
+    "tiling features matching sfm exporting keynet_training keynet_export",
     "training",
     "correspondence recipes extraction example",
     "assembly",
@@ -35,11 +35,11 @@ LAYER = {name: number for number, names in enumerate(LAYERS) for name in names.s
 
 # Third-party names stay where they belong.
 HOMES = {
-    "torch": "descriptors losses mining sampling training checkpoints distributed tiling logbook loading exporting "
-    "bench",
+    "torch": "descriptors detectors losses mining sampling training checkpoints distributed tiling logbook loading "
+    "exporting bench keynet_training keynet_export",
     "pycolmap": "sfm",
     "tyro": "cli",
-    "onnxruntime": "engines",
+    "onnxruntime": "engines detectors",
     "gradio": "app",
 }
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import tyro
 
+from .. import images
 from ..configuration import TrainConfig
 from ..datasets import ubc
 from ..errors import BadInput, choose, need
@@ -37,12 +38,50 @@ def main(args: list[str]) -> Report:
             raise BadInput(f"say which recipe to train, one of {', '.join(RECIPES)}; `hynet train --list` explains.")
         args = ["hynet", *args]
     name, options = args[0], args[1:]
+    if name == "keynet":
+        return parse(keynet, options, prog="hynet train keynet", description=keynet.__doc__)()
     config = choose(RECIPES, name, "recipe").config
     given = [length for length in LENGTHS if any(arg.split("=")[0] == f"--{length}" for arg in options)]
     if given:  # another length takes the place of the recipe's
         lengths: dict[str, Any] = {length: 1 if length == given[0] else None for length in LENGTHS}
         config = replace(config, **lengths)
     return _command(name, config, options)
+
+
+def keynet(
+    *,
+    data: list[Path],
+    out: Path,
+    minutes: float | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    resume: bool = False,
+) -> Report:
+    """Train the Key.Net detector on photos alone: where a photo and a warped copy of it agree is a keypoint.
+
+    Example: hynet train keynet --data photos/ --out run/ --minutes 10
+
+    Args:
+        data: folders of photos.
+        out: the run folder; keynet.onnx in it is what `--detector` runs.
+        minutes: how long; give this or steps.
+        steps: how long; give this or minutes.
+        seed: of the warps.
+        resume: go on with the run in that folder.
+    """
+    need("torch", "train", "training")
+    from .. import keynet_export, keynet_training
+    from ..detectors import keynet_network
+
+    photos = [photo for folder in data for photo in images.list_photos(folder)]
+    with bar() as progress:
+        ended = keynet_training.train(
+            photos, out, minutes=minutes, steps=steps, seed=seed, resume=resume, progress=progress
+        )
+    exported = out / "keynet.onnx"
+    keynet_export.export(keynet_network.load(ended.checkpoint), exported)
+    text = f"{ended.steps} steps, loss {ended.loss:.3f} -> {exported}"
+    return Report(text, {"steps": ended.steps, "loss": ended.loss, "checkpoint": str(exported)})
 
 
 def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
@@ -105,5 +144,6 @@ def _show(line: Mapping[str, Any]) -> None:
 
 def _list() -> Report:
     rows = {name: {"what": recipe.about, "network": recipe.config.network} for name, recipe in RECIPES.items()}
+    rows["keynet"] = {"what": "the Key.Net detector, from photos alone", "network": "keynet"}
     data = {name: {"about": recipe.about, "config": asdict(recipe.config)} for name, recipe in RECIPES.items()}
     return Report(Table("Recipes", ["what", "network"], rows).markdown(), {"recipes": data})

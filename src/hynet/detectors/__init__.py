@@ -5,6 +5,10 @@ Every detector takes `max_keypoints` and `upright` when it is made, and a grey p
 
 from __future__ import annotations
 
-from .dog import DoG
+from collections.abc import Callable
 
-DETECTORS = {"dog": DoG}
+from ..types import Detector
+from .dog import DoG
+from .keynet import KeyNet
+
+DETECTORS: dict[str, Callable[..., Detector]] = {"dog": DoG, "keynet": KeyNet}

@@ -1,0 +1,191 @@
+"""Key.Net: corners that a small network learnt to find again, over a pyramid of the photo. Needs no torch."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from ..errors import BadInput, BadWeights, need
+from ..types import Array, Keypoints
+from .selection import best, masked
+
+SHIPPED = Path(__file__).with_suffix(".onnx")
+
+STEP = 2**0.5  # from one level of the pyramid to the next
+LEVELS_UP, LEVELS = 1, 6
+NMS = 15  # a keypoint is the best of this many pixels a side
+BORDER = 15  # pixels of each level: patches there would be mostly outside
+# Key.Net's patch is 44 pixels wide in its level; hynet.patches cuts SUPPORT_SIGMAS = 24 sigmas. A test ties the two.
+SIGMA = 44 / 24
+FLAT = 1e-3  # a maximum that stands out less, relative to itself, is none: an all-black photo has no keypoints
+
+ANGLE_BINS = 36
+ANGLE_SIGMA, ANGLE_RADIUS = 6.0, 13  # pixels of the level; of 2 to 11, sigmas from 6 on give the same angle most often
+AT_ONCE = 1024  # keypoints whose surroundings are gathered at once
+
+GRID = 72  # sides that the network is given are multiples of it: 72, 60 and 50 pixels at its inner levels, all even
+TILE = 13 * GRID  # pixels a side that go through the network at once: memory is bounded whatever the photo's size
+MARGIN = GRID // 2  # pixels: more than the network sees around one
+
+Scores = Callable[[Array], Array]  # grey (H, W) float32 from 0 to 1, sides multiples of GRID -> (H, W) float32
+
+
+@dataclass(frozen=True)
+class KeyNet:
+    """Corners and blobs at six scales; each level may hold twice as many as the next."""
+
+    max_keypoints: int = 2048
+    weights: str | Path | None = None  # .onnx of ours; or published ones (.pth), which need torch
+    score_threshold: float = 0.0
+    upright: bool = False  # as Key.Net itself; otherwise each is turned to where its surroundings get brighter
+    spread: bool = False  # evenly over the photo instead of the strongest anywhere
+
+    def __post_init__(self) -> None:
+        if self.max_keypoints < 1:
+            raise BadInput(f"max_keypoints must be at least 1, got {self.max_keypoints}.")
+        network(self.weights or SHIPPED)  # a file that cannot be used is told of now
+
+    def __call__(self, image: Array, mask: Array | None = None) -> Keypoints:
+        """(H, W) grey uint8 -> Keypoints, highest score first. Only where the mask (H, W) is not zero."""
+        score = network(self.weights or SHIPPED)
+        found = [Keypoints(np.zeros((0, 2, 3)), np.zeros(0))]
+        budget = 0.0
+        for level, pixels in enumerate(_pyramid(image)):
+            budget += self.max_keypoints * 2.0 ** (LEVELS - 1 - level) / (2**LEVELS - 1)
+            if min(pixels.shape) <= 2 * BORDER or round(budget) < 1:
+                continue
+            scale = STEP ** (level - LEVELS_UP)  # photo pixels a pixel of the level
+            xy, scores = _peaks(score_map(score, pixels), self.score_threshold)
+            sigma, angle = np.full(len(xy), SIGMA * scale), np.zeros(len(xy))
+            keypoints = Keypoints.from_circles((xy + 0.5) * scale - 0.5, sigma, angle, scores)
+            keypoints = masked(keypoints, mask, image.shape)
+            keypoints = best(keypoints, round(budget), spread_over=image.shape if self.spread else None)
+            budget -= len(keypoints)  # what a level leaves goes to the next
+            if not self.upright:
+                angles = dominant_angles(pixels, (keypoints.xy + 0.5) / scale - 0.5)
+                keypoints = Keypoints.from_circles(keypoints.xy, keypoints.sigma, angles, keypoints.scores)
+            found.append(keypoints)
+        frames, scores = (np.concatenate([getattr(some, name) for some in found]) for name in ("frames", "scores"))
+        return best(Keypoints(frames, scores), self.max_keypoints)
+
+
+@lru_cache(maxsize=4)
+def network(weights: str | Path) -> Scores:
+    """What scores a picture: an .onnx file, or a file of weights in torch."""
+    if Path(weights).suffix != ".onnx":
+        torch = need("torch", "train", "Key.Net from a file that is not .onnx")
+        from .keynet_network import load
+
+        net = load(weights)
+
+        def by_torch(image: Array) -> Array:
+            with torch.inference_mode():
+                return net(torch.from_numpy(image)[None, None])[0, 0].numpy()
+
+        return by_torch
+
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # as in hynet.engines
+    try:
+        session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # ONNX Runtime raises its own kind for each way in which a file can be broken
+        raise BadWeights(
+            f"{weights} is not Key.Net in ONNX ({type(error).__name__}); `hynet train keynet` writes one."
+        ) from None
+    if [some.name for some in (*session.get_inputs(), *session.get_outputs())] != ["image", "scores"]:
+        raise BadWeights(f"{weights} is another network than Key.Net; `hynet train keynet` writes one.")
+    return lambda image: session.run(["scores"], {"image": image})[0]
+
+
+def score_map(score: Scores, pixels: Array) -> Array:
+    """The score of every pixel, in overlapping tiles: the same as in one piece. (h, w) -> (h, w)."""
+    height, width = pixels.shape
+    padded = cv2.copyMakeBorder(pixels, 0, -height % GRID, 0, -width % GRID, cv2.BORDER_REPLICATE)
+    scores = np.empty_like(padded)
+    for top in range(0, max(1, padded.shape[0] - GRID), TILE - GRID):
+        for left in range(0, max(1, padded.shape[1] - GRID), TILE - GRID):
+            tile = score(np.ascontiguousarray(padded[top : top + TILE, left : left + TILE]))
+            y, x = MARGIN * (top > 0), MARGIN * (left > 0)  # later tiles write over the seams of earlier ones
+            scores[top + y : top + TILE, left + x : left + TILE] = tile[y:, x:]
+    return scores[:height, :width]
+
+
+def dominant_angles(pixels: Array, xy: Array) -> Array:
+    """The direction (N,) in which the surroundings of each position (N, 2) get brighter, as SIFT finds it."""
+    dx, dy = (cv2.Scharr(pixels, cv2.CV_32F, *order) for order in ((1, 0), (0, 1)))
+    along = np.arange(-ANGLE_RADIUS, ANGLE_RADIUS + 1)
+    v, u = (grid.ravel() for grid in np.meshgrid(along, along, indexing="ij"))
+    window = np.exp(-(u**2 + v**2) / (2 * ANGLE_SIGMA**2))
+    angles = [np.zeros(0)]
+    for start in range(0, len(xy), AT_ONCE):
+        x, y = np.rint(xy[start : start + AT_ONCE]).astype(int).T
+        rows, columns = (y[:, None] + v).clip(0, len(pixels) - 1), (x[:, None] + u).clip(0, pixels.shape[1] - 1)
+        gx, gy = dx[rows, columns], dy[rows, columns]  # (n, pixels of the window)
+        angles.append(_highest_bin(_histograms(np.arctan2(gy, gx), np.hypot(gx, gy) * window)))
+    return np.concatenate(angles)
+
+
+def _histograms(angles: Array, weights: Array) -> Array:
+    """Each row's weights over its angles, shared between the two nearest bins: (n, m) -> (n, ANGLE_BINS)."""
+    place = angles * (ANGLE_BINS / (2 * np.pi))
+    lower = np.floor(place).astype(int)
+    bins = np.stack([lower, lower + 1]) % ANGLE_BINS + ANGLE_BINS * np.arange(len(angles))[:, None]
+    shares = np.stack([lower + 1 - place, place - lower]) * weights
+    return np.bincount(bins.ravel(), shares.ravel(), len(angles) * ANGLE_BINS).reshape(-1, ANGLE_BINS)
+
+
+def _highest_bin(histogram: Array) -> Array:
+    """(N, bins) -> (N,) radians, between bins by a parabola."""
+    for _ in range(2):
+        histogram = (np.roll(histogram, 1, 1) + 2 * histogram + np.roll(histogram, -1, 1)) / 4
+    rows, top = np.arange(len(histogram)), histogram.argmax(1)
+    before, at, after = (histogram[rows, (top + k) % ANGLE_BINS] for k in (-1, 0, 1))
+    return (top + _vertex(before, at, after)) * (2 * np.pi / ANGLE_BINS)
+
+
+def _pyramid(image: Array) -> Iterator[Array]:
+    """The photo from 0 to 1: larger, as it is, and ever smaller."""
+    pixels: Array = image.astype(np.float32) / 255
+    # By factor, not by size: rounding the size would give the two axes slightly different scales.
+    yield cv2.resize(pixels, None, fx=STEP, fy=STEP, interpolation=cv2.INTER_LINEAR)
+    yield pixels
+    binomial = np.array([1, 4, 6, 4, 1], np.float32) / 16
+    for _ in range(LEVELS - LEVELS_UP - 1):
+        if min(pixels.shape) <= 2 * BORDER:
+            return
+        blurred = cv2.sepFilter2D(pixels, -1, binomial, binomial)
+        pixels = cv2.resize(blurred, None, fx=1 / STEP, fy=1 / STEP, interpolation=cv2.INTER_LINEAR)
+        yield pixels
+
+
+def _peaks(scores: Array, threshold: float) -> tuple[Array, Array]:
+    """Positions (N, 2) between pixels, and scores (N,), of the maxima that stand out from what is around them."""
+    window = np.ones((NMS, NMS), np.uint8)
+    inner = np.zeros_like(scores)
+    inside = slice(BORDER, -BORDER), slice(BORDER, -BORDER)
+    inner[inside] = scores[inside]
+    highest, lowest = cv2.dilate(inner, window), cv2.erode(scores, window)
+    y, x = np.nonzero((inner == highest) & (inner > threshold) & (inner - lowest > FLAT * inner))
+    at = scores[y, x]
+    xy = np.column_stack(
+        [
+            x + _vertex(scores[y, x - 1], at, scores[y, x + 1]),
+            y + _vertex(scores[y - 1, x], at, scores[y + 1, x]),
+        ]
+    )
+    return xy, at
+
+
+def _vertex(before: Array, at: Array, after: Array) -> Array:
+    """Where between -1/2 and 1/2 the parabola through three values, the middle one the highest, has its top."""
+    bend = 2 * at - before - after
+    return np.where(bend > 0, (after - before) / (2 * np.maximum(bend, 1e-12)), 0).clip(-0.5, 0.5)
