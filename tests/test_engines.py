@@ -58,3 +58,19 @@ def test_a_file_that_is_no_model_gets_one_sentence(content, tmp_path):
     (tmp_path / "m.onnx").write_bytes(content)
     with pytest.raises(BadWeights, match="is not a descriptor in ONNX"):
         load(tmp_path / "m.onnx")
+
+
+def test_the_default_model_ships_and_tells_matching_patches_from_others():
+    from hynet.datasets import synthetic
+    from hynet.metrics import fpr95
+
+    patch_set = synthetic.patch_set(points=300, patches_per_point=2, seed=7)
+    first = np.arange(0, 600, 2)
+    second = np.concatenate([first + 1, np.roll(first, 1)])
+    is_match = np.arange(600) < 300
+    first = np.concatenate([first, first])
+    errors = {}
+    for name in ("default", "rootsift"):
+        rows = load(name).describe(patch_set.patches)
+        errors[name] = fpr95(np.linalg.norm(rows[first] - rows[second], axis=1), is_match)
+    assert errors["default"] < errors["rootsift"]

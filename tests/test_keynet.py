@@ -257,7 +257,7 @@ def test_training_makes_corners_agree(monkeypatch):
         torch.from_numpy(np.stack(column).astype(np.float32)) for column in zip(*views, strict=True)
     )
     batch = first[:, None] / 255, second[:, None] / 255, moved
-    optimiser = torch.optim.Adam(network.parameters(), 1e-2)
+    optimiser = torch.optim.Adam(network.parameters(), 1e-3)
     losses = []
     for _ in range(25):
         loss = keynet_training.pair_loss(network, *batch)
@@ -265,7 +265,7 @@ def test_training_makes_corners_agree(monkeypatch):
         loss.backward()
         optimiser.step()
         losses.append(loss.item())
-    assert np.mean(losses[-3:]) < 0.8 * np.mean(losses[:3])
+    assert np.mean(losses[-3:]) < 0.5 * losses[0]
 
 
 def test_a_run_that_cannot_be_is_refused(tmp_path):
