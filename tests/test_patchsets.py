@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 from itertools import combinations
 from pathlib import Path
 
@@ -161,6 +164,23 @@ def test_a_second_run_makes_nothing_again_and_a_new_scene_extends_the_set(made, 
     assert extended["scenes"][1]["first_patch"] == extended["scenes"][0]["patches"]
     patches, *_ = read_phototour(out)
     assert len(patches) == sum(scene["patches"] for scene in extended["scenes"])
+
+
+def test_a_killed_run_leaves_nobody_behind_and_is_taken_up(photos: Path, tmp_path: Path):
+    out, scene = tmp_path / "set", photos / "planes"
+    process = subprocess.Popen([sys.executable, "-m", "hynet", "patches", str(scene), "--out", str(out)])
+    while not list(out.glob(".parts/.work-*/photos/*.png")):  # a worker is at it
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 60
+    while subprocess.run(["pgrep", "-f", str(out)], capture_output=True).stdout and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not subprocess.run(["pgrep", "-f", str(out)], capture_output=True).stdout
+    assert not (out / "info.txt").exists()
+    patchsets.build([scene], out)
+    assert read_phototour(out)[1]
 
 
 def test_other_settings_do_not_mix_with_what_is_there(made, photos: Path):

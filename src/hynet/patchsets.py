@@ -14,6 +14,8 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -166,9 +168,17 @@ def _make_part_apart(
 
 def _make_part_here(task: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends COLMAP at once
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     name, folder, parts, settings, threads = json.loads(task)
     cv2.setNumThreads(threads)
     make_part(name, Path(folder), Path(parts), Settings(**settings), threads)
+
+
+def _end_with(parent: int) -> None:
+    """A parent that was killed cannot end us, and its successor would work in the same folder."""
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(1)
 
 
 def make_part(name: str, folder: Path, parts: Path, settings: Settings, threads: int) -> None:
