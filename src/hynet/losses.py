@@ -109,10 +109,7 @@ def d_only(
     strangers: Strangers = EVERY_OTHER,
 ) -> LossTerms:
     """HyNet's loss with d in place of s_H; the paper tunes the margin without naming it, 1.2 is L_B's."""
-    a, p = unit(raw_a), unit(raw_p)
-    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
-    hinge = (margin + d_pos - d_neg).relu()
-    return _sum({"triplet": hinge.mean(), "norms": gamma * norm_difference(raw_a, raw_p)}, d_pos, d_neg, hinge)
+    return hynet(raw_a, raw_p, margin=margin, alpha=0.0, gamma=gamma, strangers=strangers)  # s_H of alpha 0 is d
 
 
 @in_full_precision
