@@ -10,12 +10,13 @@ import pytest
 import torch
 from torch import multiprocessing
 
-from hynet import distributed, losses
+from hynet import losses
 from hynet.descriptors import DESCRIPTORS
 from hynet.descriptors.layers import start_orthogonal
 from hynet.mining import Strangers, certainly_different
-from hynet.tiling import Tiled
-from hynet.training import Batch, loss_of
+from hynet.training import distributed
+from hynet.training.loop import Batch, loss_of
+from hynet.training.tiling import Tiled
 
 
 def gradients(name: str, pairs: int, rank: int = 0, world: int = 1) -> dict[str, torch.Tensor]:

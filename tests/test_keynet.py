@@ -18,9 +18,9 @@ from hynet.patches import SUPPORT_SIGMAS
 from hynet.types import Keypoints
 
 torch = pytest.importorskip("torch")
-from hynet import keynet_training  # noqa: E402
 from hynet.detectors.keynet_network import KeyNetwork, load  # noqa: E402
-from hynet.keynet_export import export  # noqa: E402
+from hynet.training import keynet as keynet_training  # noqa: E402
+from hynet.training.keynet_export import export  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from hynet import training
 from hynet.datasets import synthetic
-from hynet.recipes import RECIPES
+from hynet.training import loop
+from hynet.training.recipes import RECIPES
 
 PAPER = set(RECIPES) - {"hynet-cpu"}
 
@@ -37,13 +37,13 @@ def patches():
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_every_recipe_takes_a_step_that_changes_its_weights(name, patches):
     config = replace(RECIPES[name].config, pairs_per_batch=6, compiled=False)
-    state = training.start(config, "cpu")
+    state = loop.start(config, "cpu")
     learnt = [part.weight for part in state.network.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
     before = [weights.detach().clone() for weights in learnt]
-    model = training.tiled(state.network, config)
-    batch = next(training.batches(training.mix([patches]), config, first=0, per_epoch=4, device="cpu"))
-    terms = training.loss_of(model, batch, training.loss_function(config))
-    training.step(state, terms.total, 0.01)
+    model = loop.tiled(state.network, config)
+    batch = next(loop.batches(loop.mix([patches]), config, first=0, per_epoch=4, device="cpu"))
+    terms = loop.loss_of(model, batch, loop.loss_function(config))
+    loop.step(state, terms.total, 0.01)
     assert torch.isfinite(terms.total)
     assert not any(torch.equal(old, new) for old, new in zip(before, learnt, strict=True))
     assert all(weights.isfinite().all() for weights in state.network.parameters())

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hynet import sampling
 from hynet.errors import BadInput
+from hynet.training import sampling
 from hynet.types import PatchSet
 
 

@@ -16,14 +16,14 @@ import pytest
 import torch
 
 import hynet
-from hynet import checkpoints, logbook, sampling, training
 from hynet.cli import plot, push
-from hynet.configuration import TrainConfig, learning_rate, progress
 from hynet.datasets import synthetic
 from hynet.descriptors import DESCRIPTORS
 from hynet.errors import BadInput, BadWeights
-from hynet.recipes import RECIPES
-from hynet.tiling import Tiled
+from hynet.training import checkpoints, logbook, loop, sampling
+from hynet.training.configuration import TrainConfig, learning_rate, progress
+from hynet.training.recipes import RECIPES
+from hynet.training.tiling import Tiled
 from hynet.types import PatchPairs, PatchSet
 
 SMALL = TrainConfig(
@@ -53,8 +53,8 @@ def test_a_short_run_learns(tmp_path):
     known = pairs_of(unseen, 4)
     plain = replace(SMALL, jitter=0.0, light=0.0, average=0.0, dropout=0.0, validate_minutes=60.0)
     config = replace(plain, steps=30, pairs_per_batch=24, learning_rate=0.003, schedule="linear")
-    start = training.validation_error(training.start(config, "cpu").network.describe, unseen, known)
-    ended = training.train(
+    start = loop.validation_error(loop.start(config, "cpu").network.describe, unseen, known)
+    ended = loop.train(
         config, {"synthetic": synthetic.patch_set(200, 4, seed=0)}, tmp_path, validate={"unseen": (unseen, known)}
     )
     lines = [line for line in logbook.read(tmp_path) if "loss" in line]
@@ -68,28 +68,28 @@ def test_a_short_run_learns(tmp_path):
 def test_two_minutes_on_a_cpu_halve_the_error_of_rootsift(tmp_path):
     unseen = synthetic.patch_set(2000, 4, seed=100)
     known = pairs_of(unseen, 4)
-    rootsift = training.validation_error(hynet.load("rootsift").describe, unseen, known)
+    rootsift = loop.validation_error(hynet.load("rootsift").describe, unseen, known)
     # Two minutes are few patches; small batches make more steps of them.
     config = replace(RECIPES["hynet-cpu"].config, minutes=2.0, pairs_per_batch=64)
     data = {"synthetic": synthetic.patch_set(5000, 4, seed=0)}
-    ended = training.train(config, data, tmp_path, validate={"unseen": (unseen, known)})
+    ended = loop.train(config, data, tmp_path, validate={"unseen": (unseen, known)})
     assert ended.validation["unseen"] < rootsift / 2, (ended, rootsift)
 
 
 KILLED = """
 import sys
-from hynet import training
+from hynet.training import loop
 from hynet.datasets import synthetic
 from dataclasses import replace
 sys.path.insert(0, sys.argv[2])
 from test_training import SMALL
 config = replace(SMALL, checkpoint_minutes=0.0)
-training.train(config, {"a": synthetic.patch_set(40, 4, seed=1)}, sys.argv[1])
+loop.train(config, {"a": synthetic.patch_set(40, 4, seed=1)}, sys.argv[1])
 """
 
 
 def test_a_run_killed_and_resumed_ends_bit_identical_to_one_that_was_not(tmp_path, patches):
-    training.train(SMALL, {"a": patches}, tmp_path / "whole")
+    loop.train(SMALL, {"a": patches}, tmp_path / "whole")
     killed = tmp_path / "killed"
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(killed), str(Path(__file__).parent)])
     try:
@@ -100,7 +100,7 @@ def test_a_run_killed_and_resumed_ends_bit_identical_to_one_that_was_not(tmp_pat
         process.wait()
     interrupted_at = checkpoints.read(killed / "last.pt")["position"]["step"]
     assert 1 <= interrupted_at < SMALL.steps
-    training.train(SMALL, {"a": patches}, killed, resume=True)
+    loop.train(SMALL, {"a": patches}, killed, resume=True)
     one, other = weights(tmp_path / "whole"), weights(killed)
     assert all(torch.equal(one[key], other[key]) for key in one)
     logs = [[(line["step"], line["loss"]) for line in logbook.read(run)] for run in (tmp_path / "whole", killed)]
@@ -113,25 +113,25 @@ def test_control_c_saves_where_it_was_and_resume_ends_the_run(tmp_path, patches)
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
-        training.train(SMALL, {"a": patches}, tmp_path, watch=watch)
+        loop.train(SMALL, {"a": patches}, tmp_path, watch=watch)
     assert checkpoints.read(tmp_path / "last.pt")["position"]["step"] == 2
-    assert training.train(SMALL, {"a": patches}, tmp_path, resume=True).steps == SMALL.steps
+    assert loop.train(SMALL, {"a": patches}, tmp_path, resume=True).steps == SMALL.steps
 
 
 def test_a_run_can_start_from_weights_of_the_same_network(tmp_path, patches):
-    training.train(SMALL, {"a": patches}, tmp_path / "first")
+    loop.train(SMALL, {"a": patches}, tmp_path / "first")
     onwards = replace(SMALL, start_from=str(tmp_path / "first" / "last.pt"))
-    begun = training.start(onwards, "cpu").network.state_dict()
+    begun = loop.start(onwards, "cpu").network.state_dict()
     assert all(torch.equal(value, begun[key]) for key, value in weights(tmp_path / "first").items())
     with pytest.raises(BadWeights, match="trains another network"):
-        training.start(replace(onwards, norm="bn"), "cpu")
+        loop.start(replace(onwards, norm="bn"), "cpu")
 
 
 def test_a_run_is_not_overwritten_nor_continued_as_another(tmp_path, patches):
-    training.train(replace(SMALL, steps=1), {"a": patches}, tmp_path, recipe="hynet")
+    loop.train(replace(SMALL, steps=1), {"a": patches}, tmp_path, recipe="hynet")
 
     def again(config=replace(SMALL, steps=1), data=patches, recipe="hynet", resume=True):  # noqa: B008
-        training.train(config, {"a": data}, tmp_path, recipe=recipe, resume=resume)
+        loop.train(config, {"a": data}, tmp_path, recipe=recipe, resume=resume)
 
     with pytest.raises(BadInput, match="already holds a run"):
         again(resume=False)
@@ -149,14 +149,14 @@ def test_a_run_is_not_overwritten_nor_continued_as_another(tmp_path, patches):
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path, patches):
     config = replace(SMALL, learning_rate=1e37, schedule="constant", checkpoint_minutes=0.0, average=0.0)
     calm = replace(config, warmup=0.5, steps=6)
-    with pytest.raises(training.Diverged, match="lower --learning-rate"):
-        training.train(calm, {"a": patches}, tmp_path)
+    with pytest.raises(loop.Diverged, match="lower --learning-rate"):
+        loop.train(calm, {"a": patches}, tmp_path)
     saved = tmp_path / "last.pt"
     assert not saved.exists() or all(value.isfinite().all() for value in weights(tmp_path).values())
 
 
 def test_the_run_folder_says_what_the_run_was(tmp_path, patches):
-    training.train(replace(SMALL, steps=1), {"a": patches}, tmp_path, recipe="hynet")
+    loop.train(replace(SMALL, steps=1), {"a": patches}, tmp_path, recipe="hynet")
     about = json.loads((tmp_path / "run.json").read_text())
     assert about["recipe"] == "hynet"
     assert TrainConfig(**about["config"]) == replace(SMALL, steps=1)
@@ -186,7 +186,7 @@ def test_curves_are_drawn_and_weights_are_shared_with_their_card(tmp_path, patch
     known = pairs_of(patches, 4)
     for name in ("one", "two"):
         config = replace(SMALL, steps=2, network="tfeat", seed=len(name))
-        training.train(config, {"a": patches}, tmp_path / name, validate={"b": (patches, known)}, recipe=name)
+        loop.train(config, {"a": patches}, tmp_path / name, validate={"b": (patches, known)}, recipe=name)
     report = plot.run((tmp_path / "one", tmp_path / "two"), tmp_path / "curves.png")
     assert cv2.imread(str(tmp_path / "curves.png")).std() > 5
     assert len(report.data["best"]) == 2
@@ -226,7 +226,7 @@ def test_settings_that_make_no_run_are_refused(wrong):
 
 def test_an_option_that_the_loss_does_not_have_is_refused():
     with pytest.raises(BadInput, match="hardnet has no alpha"):
-        training.loss_function(TrainConfig(loss="hardnet", alpha=2.0))
+        loop.loss_function(TrainConfig(loss="hardnet", alpha=2.0))
 
 
 def test_uncertain_negatives_are_left_out_when_asked(patches):
@@ -235,7 +235,7 @@ def test_uncertain_negatives_are_left_out_when_asked(patches):
 
     def strangers(certain: bool) -> int:
         config = replace(SMALL, certain=certain)
-        batch = next(training.batches(mixture, config, first=0, per_epoch=10, device="cpu"))
+        batch = next(loop.batches(mixture, config, first=0, per_epoch=10, device="cpu"))
         return int(batch.strangers.certain.sum())
 
     assert strangers(certain=False) == 8 * 7

@@ -115,19 +115,19 @@ def _fast() -> Callable[[], Stages]:
     """What `hynet train hynet` does, stage by stage."""
     import numpy as np
 
-    from .. import training
-    from ..configuration import TrainConfig
-    from ..sampling import mix
-    from ..tiling import keep_memory_mapped, threads_for
+    from ..training import loop
+    from ..training.configuration import TrainConfig
+    from ..training.sampling import mix
+    from ..training.tiling import keep_memory_mapped, threads_for
     from ..types import PatchSet
 
     keep_memory_mapped()
     config = TrainConfig(pairs_per_batch=PAIRS)
     data = np.random.default_rng(0).integers(0, 256, (20 * PAIRS, 32, 32), np.uint8)
-    state, loss = training.start(config, "cpu"), training.loss_function(config)
-    model = training.tiled(state.network, config)
+    state, loss = loop.start(config, "cpu"), loop.loss_function(config)
+    model = loop.tiled(state.network, config)
     mixture = mix([PatchSet(data, np.arange(len(data)) // 2)])
-    batches = training.batches(mixture, config, first=0, per_epoch=10, device="cpu")
+    batches = loop.batches(mixture, config, first=0, per_epoch=10, device="cpu")
 
     def step() -> Stages:
         with threads_for(model):

@@ -12,7 +12,7 @@ import tyro
 
 from ..errors import BadInput, need
 from ..files import whole
-from ..logbook import read
+from ..training.logbook import read
 from . import Report
 
 

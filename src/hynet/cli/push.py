@@ -28,7 +28,7 @@ def run(
     """
     need("torch", "train", "reading a run")
     save_file = need("safetensors.torch", "train", "writing .safetensors").save_file
-    from .. import checkpoints
+    from ..training import checkpoints
 
     if file.suffix != ".safetensors":
         raise BadInput(f"shared weights are .safetensors, got {file}.")

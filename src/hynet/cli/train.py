@@ -18,10 +18,10 @@ from typing import Annotated, Any
 import tyro
 
 from .. import images
-from ..configuration import TrainConfig
 from ..datasets import ubc
 from ..errors import BadInput, choose, need
-from ..recipes import RECIPES
+from ..training.configuration import TrainConfig
+from ..training.recipes import RECIPES
 from ..types import PatchPairs, PatchSet, Table
 from . import Report, parse
 from .progress import bar
@@ -70,14 +70,13 @@ def keynet(
         resume: go on with the run in that folder.
     """
     need("torch", "train", "training")
-    from .. import keynet_export, keynet_training
     from ..detectors import keynet_network
+    from ..training import keynet_export
+    from ..training.keynet import train as train_keynet
 
     photos = [photo for folder in data for photo in images.list_photos(folder)]
     with bar() as progress:
-        ended = keynet_training.train(
-            photos, out, minutes=minutes, steps=steps, seed=seed, resume=resume, progress=progress
-        )
+        ended = train_keynet(photos, out, minutes=minutes, steps=steps, seed=seed, resume=resume, progress=progress)
     exported = out / "keynet.onnx"
     keynet_export.export(keynet_network.load(ended.checkpoint), exported)
     text = f"{ended.steps} steps, loss {ended.loss:.3f} -> {exported}"
@@ -110,7 +109,7 @@ def _train(
     recipe: str, config: TrainConfig, data: list[Path], out: Path, validate: tuple[Path, ...], resume: bool
 ) -> Report:
     need("torch", "train", "training")
-    from .. import training
+    from ..training import loop
 
     if int(os.environ.get("RANK", "0")):
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  under torchrun, one process answers for all
@@ -118,7 +117,7 @@ def _train(
         # Jitter looks at the full 64 pixels; everything else only ever sees 32.
         sets = {str(root): ubc.load(root, 64 if config.jitter else 32, progress) for root in data}
         checks = {str(root): _validation_set(root) for root in validate}
-    ended = training.train(config, sets, out, validate=checks, recipe=recipe, resume=resume, watch=_show)
+    ended = loop.train(config, sets, out, validate=checks, recipe=recipe, resume=resume, watch=_show)
     text = f"{ended.steps} steps at {ended.patches_per_second:.0f} patches/s -> {ended.checkpoint}"
     errors = "".join(f"\nFPR@95 on {name}: {error:.2f}%" for name, error in ended.validation.items())
     return Report(text + errors, asdict(ended) | {"checkpoint": str(ended.checkpoint)})

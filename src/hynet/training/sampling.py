@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, affine_grid, avg_pool2d, grid_sample
 
-from .errors import BadInput
-from .types import Array, PatchSet
+from ..errors import BadInput
+from ..types import Array, PatchSet
 
 # The most that `jitter=1` does to a patch: about what detectors get wrong between two photos.
 MOST_SHIFT, MOST_TURN, MOST_SCALE, MOST_STRETCH = 0.3, pi / 9, 1.28, 1.2  # half-widths, radians, factors

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from .errors import BadInput
+from ..errors import BadInput
 
 
 @dataclass(frozen=True)

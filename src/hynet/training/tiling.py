@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .descriptors.hynet import HyNet
-from .descriptors.layers import FRN, TLU, Network
+from ..descriptors.hynet import HyNet
+from ..descriptors.layers import FRN, TLU, Network
 
 TILE, WIDE_TILE = 64, 256  # patches: the last layer has few activations and many weights, whose gradients are added up
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .errors import BadInput
-from .files import whole
+from ..errors import BadInput
+from ..files import whole
 
 LOG = "log.jsonl"
 

@@ -18,20 +18,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from . import checkpoints, distributed, loading
+from .. import loading
+from ..descriptors import DESCRIPTORS
+from ..descriptors.layers import Network
+from ..errors import BadInput, BadWeights, HynetError, choose
+from ..losses import LOSSES, Loss, LossTerms
+from ..metrics import fpr95
+from ..mining import Strangers, certainly_different
+from ..types import Array, PatchPairs, PatchSet
+from . import checkpoints, distributed
 from .checkpoints import Position, State
 from .configuration import TrainConfig as TrainConfig
 from .configuration import learning_rate, progress
-from .descriptors import DESCRIPTORS
-from .descriptors.layers import Network
-from .errors import BadInput, BadWeights, HynetError, choose
 from .logbook import Watch, logbook, unwatched
-from .losses import LOSSES, Loss, LossTerms
-from .metrics import fpr95
-from .mining import Strangers, certainly_different
 from .sampling import Mixture, augment, mix, pairs
 from .tiling import Tiled, keep_memory_mapped, one_worker_per_core, threads_for
-from .types import Array, PatchPairs, PatchSet
 
 VALIDATION_PAIRS = 10_000  # at most, of each set: bounds the time, and 1% is then known to 0.14%
 

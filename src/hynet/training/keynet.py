@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from . import images
+from .. import images
+from ..detectors.keynet_network import KeyNetwork
+from ..errors import BadInput, BadWeights
+from ..types import Array, Progress, silent
 from .checkpoints import save
-from .detectors.keynet_network import KeyNetwork
-from .errors import BadInput, BadWeights
-from .types import Array, Progress, silent
 
 CROP = 128  # pixels a side
 PAIRS = 2  # a step

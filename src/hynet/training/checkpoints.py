@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from . import __version__
-from .descriptors.layers import Network
-from .errors import BadInput, BadWeights
-from .files import whole
-from .types import PatchSet
+from .. import __version__
+from ..descriptors.layers import Network
+from ..errors import BadInput, BadWeights
+from ..files import whole
+from ..types import PatchSet
 
 LAST, BEST, ABOUT = "last.pt", "best.pt", "run.json"
 FREE_TO_CHANGE = {"validate_minutes", "checkpoint_minutes", "log_every"}  # settings that no weight depends on
