@@ -1,0 +1,42 @@
+"""See a reconstruction: its points and cameras in one web page that needs no network.
+
+Example: hynet view model/ --out view.html
+         hynet view model/ --rerun                (view.rrd, for people who have Rerun)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from .. import pages, view
+from ..colmap import read_model
+from . import Report
+
+
+def run(
+    model: Annotated[Path, tyro.conf.Positional],
+    *,
+    out: Path | None = None,
+    max_points: int = view.MOST_POINTS,
+    rerun: bool = False,
+) -> Report:
+    """Show a model.
+
+    Args:
+        model: A folder with a COLMAP model: cameras, images and points3D.
+        out: The file to write; view.html, or view.rrd with --rerun.
+        max_points: The page shows at most so many, drawn at random.
+        rerun: Write a Rerun recording of all points in place of the page.
+    """
+    found = read_model(model)
+    out = out or Path("view.rrd" if rerun else "view.html")
+    if rerun:
+        view.record(found, str(model), out)
+    else:
+        pages.write(out, view.page(found, str(model), most=max_points))
+    data = {"photos": len(found.photos), "points": len(found.xyz), "page": str(out)}
+    how = f"`rerun {out}` opens it" if rerun else "open it in a browser"
+    return Report(f"{len(found.photos)} photos, {len(found.xyz):,} points -> {out} ({how})", data)

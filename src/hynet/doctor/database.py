@@ -1,0 +1,120 @@
+"""Any COLMAP database, read by SQLite alone and read-only: COLMAP itself would change one of an older version."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import BadData
+from ..types import Array
+
+LARGEST_ID = 2147483647  # COLMAP's number of a pair is first * LARGEST_ID + second
+# COLMAP's TwoViewGeometry::ConfigurationType, in its order
+GEOMETRIES = (
+    "undefined",
+    "degenerate",
+    "calibrated",
+    "uncalibrated",
+    "planar",
+    "panoramic",
+    "planar or panoramic",
+    "watermark",
+    "multiple",
+    "calibrated rig",
+)
+
+
+@dataclass(frozen=True)
+class Matched:
+    """One row of the matches or of the two-view geometries."""
+
+    first: int  # image number
+    second: int
+    matches: Array  # (K, 2) int64 keypoints of the first and of the second
+    geometry: str
+
+
+class Database:
+    """The tables that the doctor looks at. Those that an old or foreign database lacks are empty."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+    def names(self) -> dict[int, str]:
+        """Image number -> name."""
+        return dict(self._rows("images", "image_id, name"))
+
+    def keypoints(self) -> dict[int, int]:
+        """Image number -> how many."""
+        return dict.fromkeys(self.names(), 0) | dict(self._rows("keypoints", "image_id, rows"))
+
+    def keypoint_digests(self) -> dict[str, str]:
+        """Name -> what changes when any keypoint of the photo moves."""
+        names = self.names()
+        return {
+            names[image]: hashlib.blake2b(_numbers(data, rows, columns, np.float32)[:, :2].tobytes()).hexdigest()
+            for image, rows, columns, data in self._rows("keypoints", "image_id, rows, cols, data")
+            if image in names and rows
+        }
+
+    def matches(self) -> Iterator[Matched]:
+        """All pairs that were compared, those without a match among them."""
+        return self._pairs("matches", "0")
+
+    def two_view_geometries(self) -> Iterator[Matched]:
+        """All pairs that were verified, with the matches that agree."""
+        return self._pairs("two_view_geometries", "config")
+
+    def _pairs(self, table: str, geometry: str) -> Iterator[Matched]:
+        keypoints, names = self.keypoints(), self.names()
+        for number, rows, columns, data, kind in self._rows(table, f"pair_id, rows, cols, data, {geometry}"):
+            first, second = divmod(number, LARGEST_ID)
+            if first not in names or second not in names:
+                continue  # a photo that was deleted since
+            matches = _numbers(data, rows, columns, np.uint32).astype(np.int64) if rows else np.zeros((0, 2), np.int64)
+            if len(matches) and (matches.max(0) >= [keypoints[first], keypoints[second]]).any():
+                raise BadData(f"the {table} of the database name keypoints that it does not hold.")
+            yield Matched(first, second, matches, GEOMETRIES[kind] if 0 <= kind < len(GEOMETRIES) else str(kind))
+
+    def _rows(self, table: str, columns: str) -> Iterator[tuple]:
+        return iter(self._connection.execute(f"SELECT {columns} FROM {table}") if table in self.tables else ())
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Database]:
+    """The database, or a sentence that says what the file is not."""
+    if not path.is_file():
+        raise BadData(f"no database at {path}; give a folder with a database.db, or name one with --database.")
+    try:
+        with closing(_connected(path)) as connection:
+            database = Database(connection)
+            if "images" not in database.tables:
+                raise BadData(f"{path} is no COLMAP database: it has no table of images.")
+            yield database
+    except sqlite3.Error as error:
+        raise BadData(f"{path} cannot be read as a COLMAP database: {error}.") from None
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    address = f"{path.resolve().as_uri()}?mode=ro"
+    try:
+        connection = sqlite3.connect(address, uri=True)
+        connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchone()
+        return connection
+    except sqlite3.OperationalError:  # a write-ahead log in a folder where we may not write
+        return sqlite3.connect(f"{address}&immutable=1", uri=True)
+
+
+def _numbers(data: bytes | None, rows: int, columns: int, kind: type[np.float32] | type[np.uint32]) -> Array:
+    """(rows, columns)"""
+    data = data or b""
+    if len(data) != 4 * rows * columns:
+        raise BadData(f"the database is broken: {rows} x {columns} numbers were to be in {len(data)} bytes.")
+    return np.frombuffer(data, kind).reshape(rows, columns)

@@ -1,0 +1,182 @@
+"""Small charts as inline SVG: sharp in print, coloured by the page's style, readable without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import numpy as np
+
+COLOURS = 8  # --c0 to --c7 in page.css
+DASHES = ("", "6 3", "2 3", "8 3 2 3")  # once the colours are used up
+SHAPES = ("M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", "M-3.5 -3.5h7v7h-7z", "M0 -4.5L4.5 3.5H-4.5z", "M0 -5L5 0L0 5L-5 0z")
+
+WIDTH, ROW = 460, 24  # pixels of a chart, and of one row of it
+NAMES = 170  # pixels for the names of rows
+EDGE = 20  # pixels at the right, so that the last number is not cut
+
+
+@dataclass(frozen=True)
+class Dot:
+    """One row of a dot chart."""
+
+    name: str
+    value: float
+    interval: tuple[float, float] | None = None
+    hollow: bool = False  # somebody else's number
+
+
+def dots(title: str, rows: Sequence[Dot]) -> str:
+    """A dot a row, with its interval as a bar."""
+    ends = [end for row in rows for end in (row.value, *(row.interval or ()))]
+    ticks = nice_ticks(min(ends), max(ends))
+    across = Scale(ticks[0], ticks[-1], NAMES, WIDTH - EDGE)
+    bottom = ROW * len(rows) + 4
+    parts = [_upright_lines(ticks, across, bottom)]
+    for number, row in enumerate(rows):
+        y, x = ROW * (number + 0.5) + 4, across(row.value)
+        colour = "var(--faint)" if row.hollow else "var(--accent)"
+        parts.append(_row_name(row.name, y))
+        if row.interval:
+            low, high = (across(end) for end in row.interval)
+            parts.append(f'<path d="M{low:.1f} {y}H{high:.1f}" stroke="{colour}" stroke-width="3" opacity=".45"/>')
+        fill = "var(--ground)" if row.hollow else colour
+        hover = _hover(f"{row.name}: {row.value:.4g}")
+        parts.append(f'<circle cx="{x:.1f}" cy="{y}" r="4" fill="{fill}" stroke="{colour}">{hover}</circle>')
+    return figure(title, WIDTH, bottom + 24, "".join(parts))
+
+
+def bars(
+    title: str, values: Mapping[str, float], marks: Mapping[str, Mapping[str, float]], names: Mapping[str, str]
+) -> str:
+    """A bar a method from 0 on, the longest on top, with marks on it for what it averages."""
+    order = sorted(values, key=lambda name: values[name], reverse=True)
+    kinds = list(dict.fromkeys(mark for method in order for mark in marks.get(method, {})))
+    ends = [*values.values(), *(value for method in order for value in marks.get(method, {}).values())]
+    ticks = nice_ticks(0, max(ends, default=0))
+    across = Scale(ticks[0], ticks[-1], NAMES, WIDTH - 2.5 * EDGE)
+    bottom = ROW * len(order) + 4
+    parts = [_upright_lines(ticks, across, bottom)]
+    for number, method in enumerate(order):
+        y, length = ROW * (number + 0.5) + 4, across(values[method]) - NAMES
+        parts.append(_row_name(names.get(method, method), y))
+        parts.append(f'<rect x="{NAMES}" y="{y - 7}" width="{max(length, 0):.1f}" height="14" class="bar"/>')
+        parts.append(f'<text x="{WIDTH}" y="{y + 4}" text-anchor="end">{values[method]:.2f}</text>')
+        for mark, value in marks.get(method, {}).items():
+            kind = kinds.index(mark)
+            place = f'transform="translate({across(value):.1f} {y})"'
+            shape = f'd="{SHAPES[kind % len(SHAPES)]}" fill="var(--c{kind % COLOURS})"'
+            parts.append(f"<path {place} {shape}>{_hover(f'{mark}: {value:.2f}')}</path>")
+    key = [
+        f'<span><svg width="14" height="12" viewBox="-7 -6 14 12"><path d="{SHAPES[kind % len(SHAPES)]}" '
+        f'fill="var(--c{kind % COLOURS})"/></svg>{escape(mark)}</span>'
+        for kind, mark in enumerate(kinds)
+    ]
+    return figure(title, WIDTH, bottom + 24, "".join(parts), _legend(key))
+
+
+def curves(
+    title: str, lines: Mapping[str, Mapping[str, Sequence[float]]], *, x: str = "", y: str = "", log_x: bool = False
+) -> str:
+    """Lines in one frame: name -> {"x": ..., "y": ...}."""
+    points = {name: _finite(line, log_x) for name, line in lines.items()}  # (K, 2) each
+    points = {name: xy for name, xy in points.items() if len(xy)}
+    if not points:
+        return ""
+    (x_low, y_low), (x_high, y_high) = (end(np.concatenate(list(points.values())), 0) for end in (np.min, np.max))
+    y_ticks = nice_ticks(y_low, y_high)
+    x_ticks = [float(k) for k in range(int(np.floor(x_low)), int(np.ceil(x_high)) + 1)] if log_x else []
+    if len(x_ticks) < 2:
+        x_ticks = nice_ticks(x_low, x_high)
+    left, bottom = 52, 270
+    across, up = Scale(x_ticks[0], x_ticks[-1], left, WIDTH - EDGE), Scale(y_ticks[0], y_ticks[-1], bottom, 8)
+    parts = [_upright_lines(x_ticks, across, bottom, powers=log_x)]
+    for tick in y_ticks:
+        parts.append(f'<path class="axis" d="M{left} {up(tick):.1f}H{WIDTH - EDGE}"/>')
+        parts.append(f'<text class="label" x="{left - 6}" y="{up(tick) + 4:.1f}" text-anchor="end">{tick:g}</text>')
+    middle = (left + WIDTH - EDGE) / 2
+    parts.append(f'<text class="label" x="{middle}" y="{bottom + 34}" text-anchor="middle">{escape(x)}</text>')
+    turned = f'transform="translate(12 {bottom / 2}) rotate(-90)"'
+    parts.append(f'<text class="label" {turned} text-anchor="middle">{escape(y)}</text>')
+    key = []
+    for number, (name, xy) in enumerate(points.items()):
+        colour, dash = f"var(--c{number % COLOURS})", DASHES[number // COLOURS % len(DASHES)]
+        path = " ".join(f"{across(px):.1f},{up(py):.1f}" for px, py in _thinned(xy))
+        style = f'fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"'
+        parts.append(f'<polyline points="{path}" {style}>{_hover(name)}</polyline>')
+        border = "dashed" if dash else "solid"
+        key.append(f'<span><i style="color: {colour}; border-top-style: {border}"></i>{escape(name)}</span>')
+    return figure(title, WIDTH, bottom + 40, "".join(parts), _legend(key))
+
+
+def figure(title: str, width: int, height: int, inner: str, below: str = "") -> str:
+    """SVG under its title."""
+    return (
+        f"<figure><figcaption>{escape(title)}</figcaption>"
+        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(title)}">{inner}</svg>{below}</figure>'
+    )
+
+
+def nice_ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Round numbers, the first not above `low`, the last not below `high`."""
+    if high <= low:
+        low, high = low - 0.5, low + 0.5
+    rough = (high - low) / about
+    power = 10.0 ** np.floor(np.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    first, last = np.floor(low / step + 1e-9), np.ceil(high / step - 1e-9)
+    return [float(f"{step * k:.12g}") for k in np.arange(first, last + 1)]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Numbers from `low` to `high` -> pixels from `start` to `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, value: float) -> float:
+        return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
+
+
+def _upright_lines(ticks: Sequence[float], across: Scale, bottom: float, powers: bool = False) -> str:
+    """A line a tick, with its number below."""
+    return "".join(
+        f'<path class="axis" d="M{across(tick):.1f} 4V{bottom}"/>'
+        f'<text class="label" x="{across(tick):.1f}" y="{bottom + 16}" text-anchor="middle">'
+        f"{10**tick if powers else tick:g}</text>"
+        for tick in ticks
+    )
+
+
+def _row_name(name: str, y: float, most: int = 24) -> str:
+    short = name if len(name) <= most else name[: most - 1] + "…"
+    return f'<text x="{NAMES - 12}" y="{y + 4}" text-anchor="end">{escape(short)}{_hover(name)}</text>'
+
+
+def _hover(text: str) -> str:
+    return f"<title>{escape(text)}</title>"
+
+
+def _legend(entries: Sequence[str]) -> str:
+    return f'<div class="legend">{"".join(entries)}</div>' if entries else ""
+
+
+def _finite(line: Mapping[str, Sequence[float]], log_x: bool) -> np.ndarray:
+    """(K, 2), x as its logarithm where the axis is one."""
+    xy = np.array([line["x"], line["y"]], np.float64).T
+    if log_x:
+        xy = xy[xy[:, 0] > 0]
+        xy[:, 0] = np.log10(xy[:, 0])
+    return xy[np.isfinite(xy).all(1)]
+
+
+def _thinned(xy: np.ndarray, most: int = 400) -> np.ndarray:
+    """A ROC curve may have a point a pair; a picture shows a few hundred."""
+    if len(xy) <= most:
+        return xy
+    return xy[np.linspace(0, len(xy) - 1, most).round().astype(int)]
