@@ -5,9 +5,11 @@ Written in torch, one number at a time, so that autograd gives the gradient of e
 
 from __future__ import annotations
 
+from itertools import permutations
 from math import inf
 
 import torch
+from scipy.spatial.distance import cdist, euclidean
 from torch import Tensor
 
 TOO_CLOSE, EPSILON = 0.008, 1e-6
@@ -204,3 +206,110 @@ def fpr95(distances, is_match) -> float:
         if sum(d <= threshold for d in matches) * 20 >= 19 * len(matches):
             return sum(d <= threshold for d in others) / len(others)
     raise AssertionError("the largest distance accepts all matches")
+
+
+# --- rankings and the HPatches tasks as the public Python benchmark defines them, one entry at a time ---
+
+
+def listed_precision(distances, is_right, positives=None) -> float:
+    """Trapezoids of precision over recall from (0, 1); equal distances stay in the order given."""
+    order = sorted(range(len(distances)), key=lambda k: distances[k])  # sorted() keeps the order of equals
+    total = sum(map(bool, is_right)) if positives is None else positives
+    if not total:
+        return 0.0
+    area, right, recall, precision = 0.0, 0, 0.0, 1.0
+    for seen, k in enumerate(order, 1):
+        right += bool(is_right[k])
+        area += (right / total - recall) * (right / seen + precision) / 2
+        recall, precision = right / total, right / seen
+    return area
+
+
+def step_precision(distances, is_right, positives=None) -> float:
+    order = sorted(range(len(distances)), key=lambda k: distances[k])
+    total = sum(map(bool, is_right)) if positives is None else positives
+    right, area = 0, 0.0
+    for seen, k in enumerate(order, 1):
+        right += bool(is_right[k])
+        area += bool(is_right[k]) * right / seen
+    return area / total if total else 0.0
+
+
+def over_all_orders(score, distances, is_right, positives=None) -> float:
+    """The mean of a score over every order in which the entries could have been given."""
+    total = sum(map(bool, is_right)) if positives is None else positives
+    orders = list(permutations(range(len(distances))))
+    return sum(score([distances[k] for k in o], [is_right[k] for k in o], total) for o in orders) / len(orders)
+
+
+def listed_roc_auc(distances, is_match) -> float:
+    order = sorted(range(len(distances)), key=lambda k: distances[k])
+    matches, others = sum(map(bool, is_match)), sum(not m for m in is_match)
+    area, accepted = 0.0, 0
+    for k in order:
+        if is_match[k]:
+            accepted += 1
+        else:
+            area += accepted / matches / others
+    return area
+
+
+def roc_auc(distances, is_match) -> float:
+    wins = [
+        1.0 if d < e else 0.5 if d == e else 0.0
+        for d, m in zip(distances, is_match, strict=True)
+        for e, n in zip(distances, is_match, strict=True)
+        if m and not n
+    ]
+    return sum(wins) / len(wins)
+
+
+def _column(noise, t):
+    return "ref" if t == 0 else f"{noise}{t}"
+
+
+def hpatches_verification(descriptors, positive, negative):
+    """noise -> (balanced ROC AUC, imbalanced AP). descriptors[sequence][column] is (N, D); rows s, t, idx, s, t, idx.
+
+    Negatives are listed before positives; the imbalanced list ends after a fifth of the positives.
+    """
+    scores = {}
+    for noise in "eht":
+
+        def apart(row, noise=noise):
+            s1, t1, i1, s2, t2, i2 = row
+            return euclidean(descriptors[s1][_column(noise, t1)][i1], descriptors[s2][_column(noise, t2)][i2])
+
+        distances = [apart(row) for row in [*negative, *positive]]
+        labels = [False] * len(negative) + [True] * len(positive)
+        end = len(negative) + int(0.2 * len(positive))
+        scores[noise] = listed_roc_auc(distances, labels), listed_precision(distances[:end], labels[:end])
+    return scores
+
+
+def hpatches_matching(descriptors):
+    """(sequence, column) -> AP of the nearest neighbours of the reference patches; all of them could be right."""
+    scores = {}
+    for sequence, stacks in descriptors.items():
+        for column in (f"{noise}{k}" for noise in "eht" for k in range(1, 6)):
+            apart = cdist(stacks["ref"], stacks[column])
+            nearest = [min(range(len(row)), key=lambda j, row=row: row[j]) for row in apart]  # the first of equals
+            distances = [row[j] for row, j in zip(apart, nearest, strict=True)]
+            right = [j == i for i, j in enumerate(nearest)]
+            scores[sequence, column] = listed_precision(distances, right, len(right))
+    return scores
+
+
+def hpatches_retrieval(descriptors, queries, distractors, pools):
+    """(query, noise, pool) -> AP: the five right ones are listed first, then distractors of other sequences."""
+    scores = {}
+    for q, (sequence, index) in enumerate(queries):
+        query = descriptors[sequence]["ref"][index]
+        others = [descriptors[s]["ref"][i] for s, i in distractors if s != sequence]
+        for noise in "eht":
+            right = [descriptors[sequence][f"{noise}{k}"][index] for k in range(1, 6)]
+            distances = cdist([query], [*right, *others])[0].tolist()
+            labels = [True] * 5 + [False] * len(others)
+            for pool in pools:
+                scores[q, noise, pool] = listed_precision(distances[:pool], labels[:pool])
+    return scores

@@ -14,7 +14,7 @@ from hynet import geometry, images
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.example import _made
-from hynet.features import h5_names
+from hynet.features import h5_names, read_h5
 
 FAST = ["--model", "rootsift", "--max-keypoints", "300"]
 
@@ -102,6 +102,32 @@ def test_the_pair_that_is_made_knows_its_truth():
     assert made.error(start, end + np.array([3, 4])) == pytest.approx(5)
 
 
+# --- what can be chosen ---
+
+
+def test_key_net_and_affine_shapes_find_the_homography_too(pair, matched):
+    for choice in (["--affine"], ["--detector", "keynet", "--spread"]):
+        found = matched(*pair[:2], "--geometry", "homography", *choice)
+        points = np.array(found["points"])
+        assert len(points) > 30
+        assert np.median(geometry.transfer_error(pair[2], points[:, :2], points[:, 2:])) < 1.5
+
+
+def test_nothing_is_found_where_a_mask_is_black(pair, matched, tmp_path):
+    mask = np.zeros((300, 400), np.uint8)
+    mask[:, :200] = 255
+    cv2.imwrite(str(tmp_path / "half.png"), mask)
+    cv2.imwrite(str(tmp_path / "all.png"), np.full((300, 400), 255, np.uint8))
+    found = matched(*pair[:2], "--mask", tmp_path / "half.png", tmp_path / "all.png", "--geometry", "homography")
+    points = np.array(found["points"])
+    assert len(points) > 20
+    assert points[:, 0].max() < 200.5 < points[:, 2].max()
+
+
+def test_a_score_threshold_leaves_fewer_keypoints(pair, matched):
+    assert max(matched(*pair[:2], "--score-threshold", "0.08")["keypoints"]) < 300
+
+
 # --- whatever the photos ---
 
 
@@ -179,6 +205,12 @@ def test_what_cannot_be_matched_gets_one_sentence(pair, complaint, tmp_path):
     assert "at least 1" in complaint("match", good, good, "--model", "rootsift", "--max-keypoints", "0")
     assert "cannot write" in complaint("match", good, good, *FAST, "--out", tmp_path / "text.jpg" / "out.png")
     assert ".png" in complaint("match", good, good, *FAST, "--out", tmp_path / "out.txt")
+    Image.new("L", (30, 20)).save(tmp_path / "small.png")
+    assert "for each of the two" in complaint("match", good, good, *FAST, "--mask", good)
+    masks = ["--mask", tmp_path / "small.png", tmp_path / "small.png"]
+    assert "30 x 20 pixels and its photo 400 x 300" in complaint("match", good, good, *FAST, *masks)
+    assert "fginn" in complaint("match", good, good, *FAST, "--fginn", "-1")
+    assert "threshold" in complaint("match", good, good, *FAST, "--threshold", "0")
 
 
 # --- extract ---
@@ -198,6 +230,34 @@ def test_extract_writes_what_it_can_and_lists_the_rest(pair, tmp_path, capsys):
     assert main(command) == 0
     assert "0 of them new" in (said := capsys.readouterr().out)
     assert "empty.jpg is empty" in said
+
+
+def test_extract_takes_key_net_and_masks_named_as_colmap_names_them(pair, tmp_path, capsys):
+    photos, masks = tmp_path / "photos", tmp_path / "masks"
+    for folder in (photos / "day", masks / "day"):
+        folder.mkdir(parents=True)
+    for name in ("a.png", "b.png", "c.png"):
+        (photos / "day" / name).write_bytes(pair[0].read_bytes())
+    mask = np.zeros((300, 400), np.uint8)
+    mask[150:] = 255
+    cv2.imwrite(str(masks / "day" / "a.png.png"), mask)
+    cv2.imwrite(str(masks / "day" / "c.png.png"), mask[:10])
+    out = tmp_path / "f.h5"
+    choice = ["--detector", "keynet", "--model", "rootsift", "--mask", str(masks), "--jobs", "1", "--json"]
+    assert main(["extract", str(photos), "--out", str(out), *choice]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert list(report["unreadable"]) == ["day/c.png"]
+    assert "400 x 10 pixels" in report["unreadable"]["day/c.png"]
+    hidden, whole = (read_h5(out, f"day/{name}").keypoints.xy[:, 1] for name in ("a.png", "b.png"))
+    assert len(hidden) > 150
+    assert hidden.min() > 149 > whole.min()
+    assert read_h5(out, "day/a.png").ratio == 0.9  # RootSIFT's
+
+
+def test_extract_says_that_no_mask_belongs_to_a_photo(pair, complaint, tmp_path):
+    command = ["extract", pair[0], "--out", tmp_path / "f.h5", *FAST, "--mask", tmp_path]
+    assert "no mask in" in complaint(*command)
+    assert not (tmp_path / "f.h5").exists()
 
 
 def test_extract_without_photos_gets_one_sentence(complaint, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from hynet import descriptors, load
 from hynet.engines import OnnxEngine
-from hynet.errors import BadWeights, UnknownName
+from hynet.errors import BadInput, BadWeights
 from hynet.exporting import AGREE, export
 
 
@@ -43,14 +43,10 @@ def test_using_a_model_never_imports_torch(exported):
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
 
 
-def test_a_torch_program_says_the_same(tmp_path):
-    assert export(descriptors.TFeat().eval(), tmp_path / "m.pt2") < AGREE
-    assert (tmp_path / "m.pt2").exists()
-
-
-def test_an_unknown_format_lists_the_known_ones(tmp_path):
-    with pytest.raises(UnknownName, match=r"\.onnx or \.pt2"):
-        export(descriptors.TFeat(), tmp_path / "m.tflite")
+def test_the_number_of_threads_changes_nothing(exported, patches):
+    many = np.tile(patches, (3, 1, 1))[:-3]
+    rows = [OnnxEngine(exported[1], threads).describe(many) for threads in (1, 3)]
+    np.testing.assert_array_equal(*rows)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a model"])
@@ -74,3 +70,41 @@ def test_the_default_model_ships_and_tells_matching_patches_from_others():
         rows = load(name).describe(patch_set.patches)
         errors[name] = fpr95(np.linalg.norm(rows[first] - rows[second], axis=1), is_match)
     assert errors["default"] < errors["rootsift"]
+
+
+def test_torch_says_the_same_as_the_default_engine_and_knows_the_same(patches):
+    by_onnx, by_torch = load("default"), load("default", engine="torch", device="cpu")
+    np.testing.assert_allclose(by_torch.describe(patches), by_onnx.describe(patches), atol=1e-5)
+    assert (by_torch.support, by_torch.ratio) == (by_onnx.support, by_onnx.ratio)
+
+
+def test_the_default_model_in_integers_ships_and_agrees(patches):
+    cosines = (load("default-int8").describe(patches) * load("default").describe(patches)).sum(1)
+    assert cosines.min() > 0.98
+    assert cosines.mean() > 0.999
+
+
+def test_an_engine_that_cannot_be_had_is_said_in_one_sentence(exported, tmp_path):
+    import torch
+
+    with pytest.raises(BadInput, match="choose onnx or torch"):
+        load("default", engine="tensorrt")
+    with pytest.raises(BadInput, match="no weights for torch beside"):
+        load(exported[1], engine="torch")
+    with pytest.raises(BadInput, match="cannot use the device 'gpu'"):
+        load("default", engine="torch", device="gpu")
+    torch.save(exported[0].state_dict(), tmp_path / "m.pth")
+    with pytest.raises(BadInput, match=r"hynet export --model .*m\.pth"):
+        load(tmp_path / "m.pth", engine="onnx")
+
+
+@pytest.mark.slow
+def test_the_bench_compares_engines_that_agree(capsys):
+    import json
+
+    from hynet.cli import main
+
+    assert main(["bench", "describe", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert [row["ratio"] is None for row in rows] == [False] * 5 + [True]
+    assert rows[0]["name"] == "kornia's HyNet"

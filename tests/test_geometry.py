@@ -143,3 +143,12 @@ def test_half_of_many_agreeing_is_no_accident_but_a_dozen_is():
         return geometry.beyond_chance("fundamental", inliers, 300, 1.0, (640, 480))
 
     assert [beyond_chance(inliers) for inliers in (0, 7, 12, 150)] == [False, False, False, True]
+
+
+def test_a_fundamental_matrix_is_found_among_three_times_as_many_wrong_matches(scene):
+    rng = np.random.default_rng(3)
+    wrong = rng.uniform(0, 480, (450, 2)), rng.uniform(0, 600, (450, 2))
+    first, second = (np.concatenate([exact, made]) for exact, made in zip(scene, wrong, strict=True))
+    F, inliers = geometry.fundamental(first, second, 0.5)
+    assert inliers[:150].mean() > 0.9
+    assert geometry.sampson_distance(F, *scene).max() < 0.5

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hynet.datasets import hpatches, synthetic
+from hynet.datasets import hpatches, sequences, synthetic
 from hynet.errors import BadData, DataNotFound, UnknownName
 
 SIZE = (256, 192)
@@ -76,7 +76,7 @@ def test_patches_show_the_same_place_and_jitter_makes_them_ever_less_alike(stack
 
 def test_without_jitter_the_patch_of_a_region_is_the_same_in_every_photo(photos):
     first, sixth = (cv2.imread(str(photos / "v_plane" / f"{k}.png"), 0) for k in (1, 6))
-    H = hpatches._homography(photos / "v_plane" / "H_1_6")
+    H = sequences.homography(photos / "v_plane" / "H_1_6")
     regions = hpatches._upright(np.array([[90.0, 40, 5], [80, 35, 4], [100, 40, 4]]))
     here = hpatches._sample(hpatches._pyramid(first), regions, np.eye(3))
     there = hpatches._sample(hpatches._pyramid(sixth), regions, H)

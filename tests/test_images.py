@@ -208,3 +208,13 @@ def test_a_folder_without_photos_is_told_so(tmp_path):
     for folder in (tmp_path, Path(tmp_path, "absent")):
         with pytest.raises(DataNotFound):
             images.list_photos(folder)
+
+
+def test_colours_come_as_they_are_and_grey_photos_as_three_equal_channels(tmp_path):
+    colours = np.zeros((4, 5, 3), np.uint8)
+    colours[..., 0], colours[..., 2] = 200, 30
+    Image.fromarray(colours).save(tmp_path / "colours.png")
+    Image.fromarray(colours[..., 0]).save(tmp_path / "grey.png")
+    np.testing.assert_array_equal(images.read_colour(tmp_path / "colours.png"), colours)
+    np.testing.assert_array_equal(images.read_colour(tmp_path / "grey.png"), np.full((4, 5, 3), 200))
+    np.testing.assert_array_equal(images.read_colour(colours / np.float32(255)), colours)

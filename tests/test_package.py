@@ -19,15 +19,16 @@ SOURCE = Path(hynet.__file__).parent
 LAYERS = [
     "errors",
     "types files",
-    "similarity metrics images geometry mining door configuration logbook",
-    "descriptors detectors losses patches datasets sampling engines drawing distributed",
-    "loading checkpoints",
-    "tiling features matching sfm exporting keynet_training keynet_export",
-    "training",
-    "correspondence recipes extraction example",
-    "assembly",
+    "similarity metrics images geometry mining door calibration pages",
+    "descriptors detectors losses patches datasets engines drawing colmap alignment",
+    "loading affine",
+    "features matching sfm exporting endtoend",
+    "training truth pairing match_all",
+    "correspondence extraction tuning example",
+    "assembly reconstruction",
     "patchsets",
-    "benchmarks bench figures",
+    "benchmarks figures",
+    "report view doctor bench",
     "cli app",
     "__main__",
 ]
@@ -35,9 +36,8 @@ LAYER = {name: number for number, names in enumerate(LAYERS) for name in names.s
 
 # Third-party names stay where they belong.
 HOMES = {
-    "torch": "descriptors detectors losses mining sampling training checkpoints distributed tiling logbook loading "
-    "exporting bench keynet_training keynet_export",
-    "pycolmap": "sfm",
+    "torch": "descriptors detectors losses mining training loading exporting endtoend bench",
+    "pycolmap": "colmap",
     "tyro": "cli",
     "onnxruntime": "engines detectors",
     "gradio": "app",

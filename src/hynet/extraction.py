@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context, parent_process
 from multiprocessing.queues import SimpleQueue
 from pathlib import Path
@@ -38,9 +38,24 @@ class Settings:
     max_keypoints: int = 2048
     upright: bool = False
     longest: int = LONGEST
+    affine: bool = False
+    score_threshold: float | None = None
+    spread: bool = False
+    mask: str | None = None  # folder of masks, that of a/b.jpg named a/b.jpg.png as in COLMAP
+    support: float | None = None  # None: as calibrated, or as the model was trained
 
     def extractor(self) -> Extractor:
-        return Extractor(self.detector, self.descriptor, self.max_keypoints, self.upright, longest=self.longest)
+        return Extractor(
+            self.detector,
+            self.descriptor,
+            self.max_keypoints,
+            self.upright,
+            longest=self.longest,
+            affine=self.affine,
+            score_threshold=self.score_threshold,
+            spread=self.spread,
+            support=self.support,
+        )
 
 
 @dataclass(frozen=True)
@@ -68,13 +83,16 @@ def extract_all(
     out, settings = Path(out), settings or Settings()
     parts = out.with_name(f"{out.name}.parts")
     named = name_photos(photos)
+    masks = _masks(settings.mask, named)
+    extract = settings.extractor()  # a wrong name is told here, before anything is written
+    settings = replace(settings, support=extract.support)  # who calibrates between two runs does not mix two widths
     kept = _kept(out, settings)
     todo = {name: path for name, path in named.items() if name not in kept and not _part(parts, name).exists()}
-    extract = settings.extractor()  # a wrong name is told here, before anything is written
     _claim(parts, settings)
 
     unreadable = {}
-    each = _in_turn(todo, parts, extract) if min(jobs, len(todo)) < 2 else _at_once(todo, parts, settings, jobs)
+    tasks = {name: Task(path, masks.get(name), _part(parts, name)) for name, path in todo.items()}
+    each = _in_turn(tasks, extract) if min(jobs, len(tasks)) < 2 else _at_once(tasks, settings, jobs)
     for count, (name, problem) in enumerate(each, start=len(named) - len(todo) + 1):
         progress(count, len(named), name)
         if problem:
@@ -82,7 +100,7 @@ def extract_all(
 
     new = {part.relative_to(parts).as_posix().removesuffix(PART): part for part in sorted(parts.rglob(f"*{PART}"))}
     if new:
-        _assemble(out, kept, new, settings)
+        _assemble(out, kept, new, settings, extract.ratio)
     shutil.rmtree(parts)
     if not new and not kept:
         raise BadInput(f"none of the {len(named)} photos could be read: {next(iter(unreadable.values()))}")
@@ -99,6 +117,18 @@ def name_photos(photos: str | Path | Sequence[str | Path]) -> dict[str, Path]:
             if named.setdefault(name, photo) != photo:
                 raise BadInput(f"two photos are named {name} ({named[name]} and {photo}); give the folder above both.")
     return named
+
+
+def _masks(folder: str | None, photos: Mapping[str, Path]) -> dict[str, Path]:
+    """Photo -> its mask, of those that have one."""
+    if folder is None:
+        return {}
+    found = {name: mask for name in photos if (mask := Path(folder) / f"{name}.png").is_file()}
+    if not found:
+        raise BadInput(
+            f"no mask in {folder} is named after a photo; that of {next(iter(photos))} ends in .png after it."
+        )
+    return found
 
 
 def _kept(out: Path, settings: Settings) -> set[str]:
@@ -133,23 +163,32 @@ def _part(parts: Path, name: str) -> Path:
     return parts / f"{name}{PART}"
 
 
+@dataclass(frozen=True)
+class Task:
+    """One photo, its mask, and where its features go."""
+
+    photo: Path
+    mask: Path | None
+    part: Path
+
+
 # Each photo as its part is written: (name, None), or (name, why it could not be read).
 Outcomes = Iterator[tuple[str, str | None]]
 
 
-def _in_turn(photos: Mapping[str, Path], parts: Path, extract: Extractor) -> Outcomes:
-    for name, path in photos.items():
-        yield name, _extract_one(extract, path, _part(parts, name))
+def _in_turn(tasks: Mapping[str, Task], extract: Extractor) -> Outcomes:
+    for name, task in tasks.items():
+        yield name, _extract_one(extract, task)
 
 
-def _at_once(photos: Mapping[str, Path], parts: Path, settings: Settings, jobs: int) -> Outcomes:
-    jobs = min(jobs, len(photos))
+def _at_once(tasks: Mapping[str, Task], settings: Settings, jobs: int) -> Outcomes:
+    jobs = min(jobs, len(tasks))
     context = get_context("spawn")  # a fork would inherit half of what the other threads were doing
     shares = context.SimpleQueue()
     for share in _shares(jobs):
         shares.put(share)
     with _few_threads(jobs), ProcessPoolExecutor(jobs, context, _start_worker, (settings, shares)) as pool:
-        names = {pool.submit(_work, path, _part(parts, name)): name for name, path in photos.items()}
+        names = {pool.submit(_work, task): name for name, task in tasks.items()}
         try:
             for future in as_completed(names):
                 yield names[future], future.result()
@@ -162,19 +201,23 @@ def _at_once(photos: Mapping[str, Path], parts: Path, settings: Settings, jobs: 
             pool.shutdown(cancel_futures=True)
 
 
-def _extract_one(extract: Extractor, path: Path, part: Path) -> str | None:
+def _extract_one(extract: Extractor, task: Task) -> str | None:
     try:
-        features = extract(path)
+        features = extract(task.photo, task.mask)
     except UnreadableImage as error:
         return str(error)
-    with whole(part) as temporary:
+    except BadInput as error:  # a mask of another size, a photo like a thread
+        return f"{task.photo}: {error}"
+    with whole(task.part) as temporary:
         np.savez(temporary, **columns(features))  # type: ignore[arg-type]
     return None
 
 
-def _assemble(out: Path, kept: set[str], parts: Mapping[str, Path], settings: Settings) -> None:
+def _assemble(out: Path, kept: set[str], parts: Mapping[str, Path], settings: Settings, ratio: float | None) -> None:
     with whole(out) as temporary, h5py.File(temporary, "w") as file:
         file.attrs["settings"] = _written(settings)
+        if ratio is not None:
+            file.attrs["ratio"] = ratio
         if kept:
             with opened(out) as earlier:
                 for name in sorted(kept):
@@ -232,6 +275,6 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _work(path: Path, part: Path) -> str | None:
+def _work(task: Task) -> str | None:
     assert _extract is not None
-    return _extract_one(_extract, path, part)
+    return _extract_one(_extract, task)

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import h5py
+import cv2
 import numpy as np
 
+from . import affine as affine_shape
 from . import images
+from .calibration import Calibration, saved
 from .detectors import DETECTORS
 from .errors import BadData, BadInput, choose
 from .loading import load
@@ -26,6 +28,11 @@ class Extractor:
 
     extract = Extractor(max_keypoints=2048)
     features = extract("a.jpg")
+
+    score_threshold: keypoints of a lower score are left out; None: as usual for the detector.
+    spread: evenly over the photo instead of the strongest anywhere.
+    affine: elliptic regions, for surfaces seen from the side.
+    support: full width of a patch in detector sigmas; None: as calibrated, or as the model was trained.
     """
 
     def __init__(
@@ -36,23 +43,49 @@ class Extractor:
         upright: bool = False,
         *,
         longest: int = LONGEST,
+        score_threshold: float | None = None,
+        spread: bool = False,
+        affine: bool = False,
+        support: float | None = None,
     ) -> None:
         if longest < 1:
             raise BadInput(f"the longest side must be at least 1 pixel, got {longest}.")
+        if support is not None and not support > 0:
+            raise BadInput(f"the support must be more than 0 sigmas, got {support:g}.")
+        asked = {"score_threshold": score_threshold, "spread": spread or None}
+        options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+        calibration = Calibration()
         if isinstance(detector, str):
-            detector = choose(DETECTORS, detector, "detector")(max_keypoints=max_keypoints, upright=upright)
+            make = choose(DETECTORS, detector, "detector")
+            if isinstance(descriptor, str | Path):
+                calibration = saved(descriptor, detector)
+            # The affine shape brings its own orientation, one a place.
+            detector = make(max_keypoints=max_keypoints, upright=upright or affine, **options)
         self.detector = detector
         self.descriptor = load(descriptor) if isinstance(descriptor, str | Path) else descriptor
-        self.longest = longest
+        self.longest, self.upright, self.affine = longest, upright, affine
+        # What the photos of the user were found to want, else what the model says of itself.
+        trained: float = getattr(self.descriptor, "support", SUPPORT_SIGMAS)
+        self.support = support or calibration.support or trained
+        self.ratio: float | None = calibration.ratio or getattr(self.descriptor, "ratio", None)
+        self.thresholds = calibration.thresholds  # geometry -> pixels, for hynet.verify
 
-    def __call__(self, photo: str | Path | Array) -> Features:
+    def __call__(self, photo: str | Path | Array, mask: str | Path | Array | None = None) -> Features:
+        """The features of a photo, none of them where the mask, a picture of the same size, is black."""
         image = images.read(photo)
-        return self.describe(image, self.detect(image))
+        return self.describe(image, self.detect(image, None if mask is None else images.read(mask)))
 
-    def detect(self, image: Array) -> Keypoints:
-        """(H, W) grey -> Keypoints, found in the photo made small enough."""
+    def detect(self, image: Array, mask: Array | None = None) -> Keypoints:
+        """(H, W) grey -> Keypoints, found in the photo made small enough; none where the mask (H, W) is zero."""
+        if mask is not None and mask.shape != image.shape:
+            sizes = [f"{width} x {height}" for height, width in (mask.shape, image.shape)]
+            raise BadInput(f"the mask has {sizes[0]} pixels and its photo {sizes[1]}; make them equal.")
         small, scale = images.shrink(image, self.longest)
-        found = self.detector(small)
+        if mask is not None and scale != 1:
+            mask = cv2.resize(mask, small.shape[::-1], interpolation=cv2.INTER_NEAREST)
+        found = self.detector(small) if mask is None else self.detector(small, mask)
+        if self.affine:
+            found = affine_shape.adapted(small, found, upright=self.upright)
         if scale == 1:
             return found
         frames = found.frames / scale
@@ -63,12 +96,11 @@ class Extractor:
         """(H, W) grey and any keypoints in it -> Features."""
         height, width = image.shape
         descriptors = self.descriptor.describe(self.patches(image, keypoints))
-        return Features(keypoints, descriptors, (width, height), getattr(self.descriptor, "ratio", None))
+        return Features(keypoints, descriptors, (width, height), self.ratio)
 
     def patches(self, image: Array, keypoints: Keypoints) -> Array:
         """What the descriptor looks at: (N, S, S) uint8."""
-        support = getattr(self.descriptor, "support", SUPPORT_SIGMAS)
-        return cut(image, keypoints, self.descriptor.patch_size, support)
+        return cut(image, keypoints, self.descriptor.patch_size, self.support)
 
 
 # --- hloc's layout: a group a photo ---
@@ -101,7 +133,9 @@ def read_h5(path: str | Path, name: str) -> Features:
         size = group["image_size"] if "image_size" in group else np.ceil(xy.max(axis=0, initial=0)) + 1
         width, height = (int(side) for side in size)
         descriptors = np.ascontiguousarray(np.asarray(group["descriptors"], np.float32).T)  # (N, D)
-        return Features(Keypoints.from_circles(xy, scales, angles, scores), descriptors, (width, height))
+        ratio = file.attrs.get("ratio")
+        keypoints = Keypoints.from_circles(xy, scales, angles, scores)
+        return Features(keypoints, descriptors, (width, height), None if ratio is None else float(ratio))
 
 
 def h5_names(path: str | Path) -> list[str]:
@@ -114,6 +148,8 @@ def h5_names(path: str | Path) -> list[str]:
 
 @contextmanager
 def opened(path: str | Path) -> Iterator[Any]:
+    import h5py  # here, since matching two photos does not need it
+
     try:
         file = h5py.File(path, "r")
     except OSError:

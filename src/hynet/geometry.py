@@ -17,6 +17,9 @@ from .types import Array, Matches
 
 CONFIDENCE = 0.9999
 MAX_ITERATIONS = 100_000
+# DEGENSAC often goes on to the last iteration although it is long sure. So a few come first, and all of them only
+# where a share of inliers as small as was found could have been missed.
+FEW_ITERATIONS = 2_000
 # The guess for a photo without calibration; COLMAP's too.
 FOCAL_OVER_LONGEST_SIDE = 1.2
 TINY = np.finfo(float).tiny  # at an epipole there is no line: 0 / TINY is 0, where 0 / 0 would be nan
@@ -149,14 +152,12 @@ def fundamental(first: Array, second: Array, threshold: float, *, seed: int = 0)
 
     if len(first) < 8:
         return _nothing(first)
-    F, inliers = pydegensac.findFundamentalMatrix(
-        np.asarray(first, np.float64),
-        np.asarray(second, np.float64),
-        threshold,
-        CONFIDENCE,
-        MAX_ITERATIONS,
-        seed=seed,
-    )
+    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    for iterations in (FEW_ITERATIONS, MAX_ITERATIONS):
+        F, inliers = pydegensac.findFundamentalMatrix(first, second, threshold, CONFIDENCE, iterations, seed=seed)
+        # The chance that no sample of seven was all inliers.
+        if (1 - inliers.mean() ** 7) ** iterations < 1 - CONFIDENCE:
+            break
     if inliers.sum() >= 8:
         return F, np.asarray(inliers, bool)
     # The same photo twice leaves F open, and DEGENSAC finds none: any epipole serves; take sideways motion.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -28,7 +29,12 @@ def read(source: str | Path | Array) -> Array:
 
     Arrays are (H, W), (H, W, 3) RGB or (H, W, 4) RGBA: uint8, uint16, or float from 0 to 1.
     """
-    return _grey(source) if isinstance(source, np.ndarray) else _decode(Path(source))
+    return _grey(source) if isinstance(source, np.ndarray) else _decode(Path(source), _grey)
+
+
+def read_colour(source: str | Path | Array) -> Array:
+    """The same as (H, W, 3) uint8 RGB, for networks that look at colours; a grey photo has three equal channels."""
+    return _rgb(source) if isinstance(source, np.ndarray) else _decode(Path(source), _rgb)
 
 
 def shrink(image: Array, longest: int) -> tuple[Array, float]:
@@ -65,7 +71,7 @@ def list_photos(folder: str | Path) -> list[Path]:
     return photos
 
 
-def _decode(path: Path) -> Array:
+def _decode(path: Path, convert: Callable[[Array], Array]) -> Array:
     if path.is_dir():
         raise UnreadableImage(f"{path} is a folder; give one photo.")
     try:
@@ -74,7 +80,7 @@ def _decode(path: Path) -> Array:
                 raise UnreadableImage(f"{path} is empty; copy the photo again.")
             file.seek(0)
             with _open(file, path) as photo:
-                return _pixels(photo)
+                return convert(_pixels(photo, grey=convert is _grey))
     except UnreadableImage:
         raise
     except FileNotFoundError:
@@ -109,9 +115,9 @@ def _open(file: BinaryIO, path: Path) -> Image.Image:
     return photo
 
 
-def _pixels(photo: Image.Image) -> Array:
-    # A JPEG stores its grey values as they are: asking for them alone takes half the time (a level or two apart).
-    photo.draft("L", None)
+def _pixels(photo: Image.Image, grey: bool) -> Array:
+    if grey:  # a JPEG stores them as they are: asking for them alone takes half the time (a level or two apart)
+        photo.draft("L", None)
     upright = ImageOps.exif_transpose(photo)
     if upright.mode in ("1", "LA", "La"):
         upright = upright.convert("L")
@@ -120,20 +126,26 @@ def _pixels(photo: Image.Image) -> Array:
     pixels = np.asarray(upright)
     if pixels.dtype == np.int32:  # Pillow's "I": 16 bits in a wider word
         pixels = pixels.clip(0, 65535).astype(np.uint16)
-    return _grey(pixels)
+    return pixels
 
 
 def _grey(pixels: Array) -> Array:
     """Any array of a photo -> (H, W) uint8 by the weights of BT.601."""
-    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (3, 4)) or pixels.size == 0:
-        raise BadInput(f"an image array must be (H, W) or (H, W, 3), got {pixels.shape}.")
     levels = _eight_bit(pixels)
     if levels.ndim == 2:
         return np.ascontiguousarray(levels)
     return cv2.cvtColor(np.ascontiguousarray(levels[:, :, :3]), cv2.COLOR_RGB2GRAY)
 
 
+def _rgb(pixels: Array) -> Array:
+    """Any array of a photo -> (H, W, 3) uint8."""
+    levels = _eight_bit(pixels)
+    return np.ascontiguousarray(np.stack([levels] * 3, 2) if levels.ndim == 2 else levels[:, :, :3])
+
+
 def _eight_bit(pixels: Array) -> Array:
+    if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (3, 4)) or pixels.size == 0:
+        raise BadInput(f"an image array must be (H, W) or (H, W, 3), got {pixels.shape}.")
     if pixels.dtype == np.uint8:
         return pixels
     if pixels.dtype.newbyteorder("=") == np.uint16:

@@ -35,6 +35,8 @@ def match(
     ratio = a.ratio if ratio is None else ratio
     if ratio is not None and not 0 < ratio <= 1:
         raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.8 is usual, 1 keeps all.")
+    if fginn is not None and not fginn >= 0:
+        raise BadInput(f"fginn must be 0 pixels or more, got {fginn:g}; 10 is usual.")
     first, second = (np.ascontiguousarray(features.descriptors, np.float32) for features in (a, b))  # (N, D), (M, D)
     if not len(first) or not len(second):
         return Matches(np.zeros((0, 2), np.int64), np.zeros(0, np.float32))

@@ -26,12 +26,18 @@ Value = TypeVar("Value")
 COMMANDS = {
     "match": "match two photos and see it",
     "extract": "features of photos into one HDF5 file, as hloc reads it",
+    "calibrate": "find the support width, ratio and inlier threshold for your own photos",
+    "reconstruct": "a 3-D model from a folder of photos, in COLMAP's format",
     "patches": "make a patch set in PhotoTour's format from your own photos",
     "train": "train a descriptor by one of the paper's recipes, or on a plain CPU",
+    "view": "see a reconstruction's points and cameras in one web page",
+    "doctor": "why photos are missing in a reconstruction, and what to try",
+    "report": "one web page of many results of `hynet evaluate`",
     "plot": "draw the curves of training runs",
     "push": "write the weights of a run to share, with a model card",
     "export": "write a network as one file that runs without torch",
     "data": "list and download the public patch sets",
+    "evaluate": "measure models on a benchmark, beside the paper's numbers, with intervals",
     "bench": "measure speed as ratios against named peers, in one run",
     "info": "versions, models, descriptors and losses",
 }

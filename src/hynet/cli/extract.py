@@ -1,6 +1,7 @@
 """Features of photos into one HDF5 file, in the layout that hloc reads. Run it again to go on.
 
 Example: hynet extract photos/ --out features.h5
+         hynet extract photos/ --out features.h5 --detector keynet --mask masks/
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ def run(
     model: str = "default",
     max_keypoints: int = 2048,
     upright: bool = False,
+    affine: bool = False,
+    score_threshold: float | None = None,
+    spread: bool = False,
+    mask: Path | None = None,
     longest: int = LONGEST,
     jobs: int = 0,
 ) -> Report:
@@ -37,12 +42,27 @@ def run(
         model: What describes them: a name, or the path of weights.
         max_keypoints: The strongest so many of each photo.
         upright: The photos were not turned: use no orientation.
+        affine: Elliptic regions, for surfaces seen from the side.
+        score_threshold: Leave out keypoints of a lower score; by default as usual for the detector.
+        spread: Take keypoints evenly over the photo, not the strongest anywhere.
+        mask: A folder of masks, that of photo a/b.jpg named a/b.jpg.png as in COLMAP; where one is black there are no
+            keypoints. A photo without a mask is used whole.
         longest: Look for keypoints in a photo of at most this side, in pixels.
         jobs: Processes at once; 0 means one per core.
     """
     if not photos:
         raise BadInput("no photos were given; name photos, or the folder that holds them.")
-    settings = Settings(detector, model, max_keypoints, upright, longest)
+    settings = Settings(
+        detector,
+        model,
+        max_keypoints,
+        upright,
+        longest,
+        affine,
+        score_threshold,
+        spread,
+        None if mask is None else str(mask),
+    )
     with bar() as progress:
         done = extract_all(photos, out, settings, jobs=jobs or len(cores()), progress=progress)
     lines = [f"{out} holds the features of {done.photos} photos, {done.new} of them new."]

@@ -3,12 +3,14 @@
 Example: hynet match                            (a pair with the truth about it)
          hynet match a.jpg b.jpg --out matches.png
          hynet match a.jpg b.jpg --geometry homography --show patches
+         hynet match a.jpg b.jpg --affine --mask a-mask.png b-mask.png
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
@@ -36,8 +38,14 @@ def run(
     model: str = "default",
     max_keypoints: int = 2048,
     upright: bool = False,
+    affine: bool = False,
+    score_threshold: float | None = None,
+    spread: bool = False,
+    mask: tuple[Path, ...] = (),
     geometry: Literal["fundamental", "homography", "essential", "none"] = "fundamental",
+    threshold: float | None = None,
     ratio: float | None = None,
+    fginn: float | None = None,
     show: Literal["matches", "keypoints", "patches"] = "matches",
 ) -> Report:
     """Match two photos.
@@ -49,27 +57,40 @@ def run(
         model: What describes them: a name, or the path of weights.
         max_keypoints: The strongest so many of each photo.
         upright: The photos were not turned: use no orientation.
+        affine: Elliptic regions, for surfaces seen from the side.
+        score_threshold: Leave out keypoints of a lower score; by default as usual for the detector.
+        spread: Take keypoints evenly over the photo, not the strongest anywhere.
+        mask: Two pictures as large as the photos; where they are black there are no keypoints.
         geometry: What the matches must agree on.
+        threshold: How many pixels of the original photo a match may be from it; by default as calibrated for the model.
         ratio: Keep a match only if it is nearer than so many times the runner-up; by default as calibrated for the
             model, 1 keeps all.
+        fginn: The runner-up must be more than so many pixels from the match, 10 is usual; by default it may be
+            anywhere.
         show: What the picture shows.
     """
     if len(photos) not in (0, 2):
         raise BadInput(f"give two photos, or none for the example, not {len(photos)}.")
+    if len(mask) not in (0, 2):
+        raise BadInput(f"give a mask for each of the two photos, not {len(mask)}.")
     clock = Clock()
     with clock("read"):
         pair = None if photos else example()
         views = pair.photos if pair else (images.read(photos[0]), images.read(photos[1]))  # (H, W) grey each
+        masks = [images.read(each) for each in mask] if mask else [None, None]
     with clock("load"):
-        extract = Extractor(detector, model, max_keypoints, upright)
-    with clock("detect"):
-        found = [extract.detect(photo) for photo in views]
+        extract = Extractor(
+            detector, model, max_keypoints, upright, score_threshold=score_threshold, spread=spread, affine=affine
+        )
+    with clock("detect"), ThreadPoolExecutor(2) as both:
+        found = list(both.map(extract.detect, views, masks))
     with clock("describe"):
         first, second = (extract.describe(*each) for each in zip(views, found, strict=True))
     with clock("match"):
-        matches = match(first, second, ratio)
+        matches = match(first, second, ratio, fginn=fginn)
     with clock("verify"):
-        fit = _unverified(matches) if geometry == "none" else verify(first, second, matches, geometry)
+        pixels = extract.thresholds.get(geometry) if threshold is None else threshold
+        fit = _unverified(matches) if geometry == "none" else verify(first, second, matches, geometry, threshold=pixels)
     points = _points(first, second, matches)  # (K, 4)
     verdict = "not verified" if geometry == "none" else f"{len(fit)} agree on one geometry"
     lines = [f"{len(matches)} matches, {verdict}."]

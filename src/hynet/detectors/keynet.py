@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import BadInput, BadWeights, need
 from ..types import Array, Keypoints
+from .orientation import dominant, vertex
 from .selection import best, masked
 
 SHIPPED = Path(__file__).with_suffix(".onnx")
@@ -25,7 +26,6 @@ BORDER = 15  # pixels of each level: patches there would be mostly outside
 SIGMA = 44 / 24
 FLAT = 1e-3  # a maximum that stands out less, relative to itself, is none: an all-black photo has no keypoints
 
-ANGLE_BINS = 36
 ANGLE_SIGMA, ANGLE_RADIUS = 6.0, 13  # pixels of the level; of 2 to 11, sigmas from 6 on give the same angle most often
 AT_ONCE = 1024  # keypoints whose surroundings are gathered at once
 
@@ -130,26 +130,8 @@ def dominant_angles(pixels: Array, xy: Array) -> Array:
         x, y = np.rint(xy[start : start + AT_ONCE]).astype(int).T
         rows, columns = (y[:, None] + v).clip(0, len(pixels) - 1), (x[:, None] + u).clip(0, pixels.shape[1] - 1)
         gx, gy = dx[rows, columns], dy[rows, columns]  # (n, pixels of the window)
-        angles.append(_highest_bin(_histograms(np.arctan2(gy, gx), np.hypot(gx, gy) * window)))
+        angles.append(dominant(gx, gy, window))
     return np.concatenate(angles)
-
-
-def _histograms(angles: Array, weights: Array) -> Array:
-    """Each row's weights over its angles, shared between the two nearest bins: (n, m) -> (n, ANGLE_BINS)."""
-    place = angles * (ANGLE_BINS / (2 * np.pi))
-    lower = np.floor(place).astype(int)
-    bins = np.stack([lower, lower + 1]) % ANGLE_BINS + ANGLE_BINS * np.arange(len(angles))[:, None]
-    shares = np.stack([lower + 1 - place, place - lower]) * weights
-    return np.bincount(bins.ravel(), shares.ravel(), len(angles) * ANGLE_BINS).reshape(-1, ANGLE_BINS)
-
-
-def _highest_bin(histogram: Array) -> Array:
-    """(N, bins) -> (N,) radians, between bins by a parabola."""
-    for _ in range(2):
-        histogram = (np.roll(histogram, 1, 1) + 2 * histogram + np.roll(histogram, -1, 1)) / 4
-    rows, top = np.arange(len(histogram)), histogram.argmax(1)
-    before, at, after = (histogram[rows, (top + k) % ANGLE_BINS] for k in (-1, 0, 1))
-    return (top + _vertex(before, at, after)) * (2 * np.pi / ANGLE_BINS)
 
 
 def _pyramid(image: Array) -> Iterator[Array]:
@@ -178,14 +160,8 @@ def _peaks(scores: Array, threshold: float) -> tuple[Array, Array]:
     at = scores[y, x]
     xy = np.column_stack(
         [
-            x + _vertex(scores[y, x - 1], at, scores[y, x + 1]),
-            y + _vertex(scores[y - 1, x], at, scores[y + 1, x]),
+            x + vertex(scores[y, x - 1], at, scores[y, x + 1]),
+            y + vertex(scores[y - 1, x], at, scores[y + 1, x]),
         ]
     )
     return xy, at
-
-
-def _vertex(before: Array, at: Array, after: Array) -> Array:
-    """Where between -1/2 and 1/2 the parabola through three values, the middle one the highest, has its top."""
-    bend = 2 * at - before - after
-    return np.where(bend > 0, (after - before) / (2 * np.maximum(bend, 1e-12)), 0).clip(-0.5, 0.5)

@@ -1,0 +1,84 @@
+"""What suits a model together with a detector: support width, ratio and inlier thresholds, kept in a file beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .errors import BadData
+from .files import whole
+
+SHIPPED = Path(__file__).parent / "models"
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What was found for one detector; None and absent geometries stand for "as usual"."""
+
+    support: float | None = None  # full width of a patch in detector sigmas
+    ratio: float | None = None  # a match is kept if it is nearer than so many times the runner-up
+    thresholds: Mapping[str, float] = field(default_factory=dict)  # geometry -> pixels of the original photo
+
+
+def places(model: str | Path) -> list[Path]:
+    """Where a model's calibration is looked for. New ones go to the first: beside the weights, if the model is a file.
+
+    For a name it is the user's own folder, before what ships with the package.
+    """
+    path, shipped = Path(model), SHIPPED / f"{model}.onnx"
+    if path.is_file() and not shipped.is_file():  # names come before paths, as in hynet.load
+        return [_beside(path)]
+    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "hynet"
+    return [_beside(home / path.name), _beside(shipped)]
+
+
+def saved(model: str | Path, detector: str) -> Calibration:
+    """The calibration of the first place that has one for this detector, or an empty one."""
+    for path in places(model):
+        if path.is_file() and detector in (rows := _rows(path)):
+            return _calibration(rows[detector], path)
+    return Calibration()
+
+
+def claim(path: str | Path) -> None:
+    """Say now that a calibration cannot be kept there, not after minutes of work."""
+    rows = _rows(Path(path)) if Path(path).is_file() else {}
+    with whole(path) as temporary:
+        temporary.write_text(json.dumps(rows, indent=2) + "\n")
+
+
+def save(calibration: Calibration, path: str | Path, detector: str) -> None:
+    """Into the file, whose rows for other detectors stay; thresholds of other geometries stay too."""
+    path = Path(path)
+    rows = _rows(path) if path.is_file() else {}
+    before = _calibration(rows[detector], path).thresholds if detector in rows else {}
+    row = asdict(calibration) | {"thresholds": {**before, **calibration.thresholds}}
+    with whole(path) as temporary:
+        temporary.write_text(json.dumps(rows | {detector: row}, indent=2) + "\n")
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f"{path.name}.calibration.json")
+
+
+def _rows(path: Path) -> dict[str, Any]:
+    try:
+        rows = json.loads(path.read_text())
+        if isinstance(rows, dict):
+            return rows
+    except (OSError, ValueError):  # UnicodeDecodeError is one of these
+        pass
+    raise BadData(f"{path} is no calibration; delete it, or run `hynet calibrate` again with another --out.")
+
+
+def _calibration(row: Any, path: Path) -> Calibration:
+    try:
+        support, ratio = (None if row.get(key) is None else float(row[key]) for key in ("support", "ratio"))
+        thresholds = {str(name): float(pixels) for name, pixels in row.get("thresholds", {}).items()}
+    except (AttributeError, TypeError, ValueError):
+        raise BadData(f"{path} is no calibration; delete it and run `hynet calibrate` again.") from None
+    return Calibration(support, ratio, thresholds)

@@ -1,0 +1,85 @@
+"""Pairs of photos -> matches and the geometries they agree on, in COLMAP's database. Pairs that are there are kept."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .colmap import Store, Verifiable
+from .errors import BadInput, need
+from .features import read_h5
+from .matching import match
+from .types import Features, Matches, Progress, silent
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+NEAR = 32  # photos: pairs are matched in squares of so many, so that no more than twice as many are in memory
+
+
+@dataclass(frozen=True)
+class View:
+    """One photo, ready to be matched and verified."""
+
+    features: Features
+    seen: Verifiable
+
+
+def match_all(
+    store: Store,
+    file: Path,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    ratio: float | None,
+    threads: int,
+    progress: Progress = silent,
+) -> None:
+    """Mutual nearest neighbours that pass the ratio test, verified by COLMAP; `file` holds the features."""
+    done = store.pairs()
+    square = {name: k // NEAR for k, name in enumerate(store.names)}
+    todo = sorted((pair for pair in pairs if pair not in done), key=lambda pair: (square[pair[0]], square[pair[1]]))
+    view = lru_cache(maxsize=2 * NEAR)(lambda name: _view(store, file, name))
+
+    def work(first: View, second: View) -> tuple[Matches, Any]:
+        found = match(first.features, second.features, ratio)
+        return found, store.verify(first.seen, second.seen, found.indices)
+
+    pieces = ((pair, partial(work, view(pair[0]), view(pair[1]))) for pair in todo)
+    with _one_thread_a_product():
+        for count, (pair, (matches, geometry)) in enumerate(_at_once(pieces, threads), len(pairs) - len(todo) + 1):
+            progress(count, len(pairs), "matching")
+            store.add_pair(*pair, matches.indices, geometry)
+
+
+def _view(store: Store, file: Path, name: str) -> View:
+    features, seen = read_h5(file, name), store.verifiable(name)
+    if len(features) != len(seen.points):
+        raise BadInput(f"{file} has changed since {name} was read from it; choose another folder for the model.")
+    lengths = np.linalg.norm(features.descriptors, axis=1, keepdims=True)  # of others, they need not be 1
+    return View(replace(features, descriptors=features.descriptors / np.maximum(lengths, 1e-12)), seen)
+
+
+def _one_thread_a_product() -> AbstractContextManager[Any]:
+    """Two pairs at once on two cores take half the time of one after the other with two threads each."""
+    return need("threadpoolctl", "sfm", "reconstruction").threadpool_limits(1, "blas")
+
+
+def _at_once(work: Iterable[tuple[Key, Callable[[], Value]]], threads: int) -> Iterator[tuple[Key, Value]]:
+    """What each piece of work gives, in their order; never many ahead of the reader."""
+    waiting: deque[tuple[Key, Future[Value]]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for key, piece in work:
+            waiting.append((key, pool.submit(piece)))
+            if len(waiting) > 2 * threads:
+                key, future = waiting.popleft()
+                yield key, future.result()
+        for key, future in waiting:
+            yield key, future.result()
