@@ -1,8 +1,38 @@
-"""One file per table of the paper. ADD A BENCHMARK: a file in this folder and a row in BENCHMARKS."""
+"""One file per table of the paper. ADD A BENCHMARK: a file in this folder and a row in BENCHMARKS.
+
+`BENCHMARKS["ubc"](["default", "sift"], "liberty/")` gives an Evaluation. `evaluation.py` says what a file must have.
+"""
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-BENCHMARKS: dict[str, Callable[..., Any]] = {}
+if TYPE_CHECKING:
+    from .evaluation import Evaluation
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark by name: calling it runs it. Its file is imported when it is first used."""
+
+    file: str  # in this folder
+    about: str
+
+    def __call__(self, *args: Any, **options: Any) -> Evaluation:
+        return self.function()(*args, **options)
+
+    def function(self) -> Callable[..., Evaluation]:
+        """Its `run`, whose signature says which options it takes."""
+        return importlib.import_module(f".{self.file}", __package__).run
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    "ubc": Benchmark("ubc", "pairs of patches, PhotoTour's FPR@95 (Table 1)"),
+    "hpatches": Benchmark("hpatches", "verification, matching and retrieval of patches (Fig. 4)"),
+    "homography": Benchmark("homography", "matching end to end on image sequences with H_1_k"),
+    "eth": Benchmark("eth", "models of whole scenes from matches, the ETH benchmark (Table 2)"),
+    "imc": Benchmark("imc", "relative poses of photos, the Image Matching Challenge's stereo task (appendix)"),
+}

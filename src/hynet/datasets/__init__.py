@@ -18,11 +18,13 @@ def _lazy(module: str, function: str) -> Callable[..., Any]:
     return load
 
 
-# name -> what gives its patches
+# name -> what gives its patches, sequences or scenes
 DATASETS: dict[str, Callable[..., Any]] = {
     "ubc": _lazy("ubc", "load"),  # (folder, size) -> PatchSet; PhotoTour's sets and those `hynet patches` makes
     "hpatches": _lazy("hpatches", "load"),  # (folder, sequence) -> the 16 stacks of a sequence
     "synthetic": _lazy("synthetic", "patch_set"),  # (points, patches_per_point, seed) -> PatchSet
+    "sequences": _lazy("sequences", "load"),  # (folder) -> photos with homographies, as Oxford's and HPatches'
+    "scenes": _lazy("scenes", "load"),  # (folder) -> photos with cameras, as the Challenge's and Strecha's
 }
 
 

@@ -18,8 +18,9 @@ from PIL import Image
 
 from ..errors import BadData, DataNotFound, choose
 from ..files import whole
-from ..images import SUFFIXES, read
+from ..images import read
 from ..types import Array, Progress, silent
+from .sequences import folders, homography, homography_file, photo
 
 SIDE = 65  # pixels a side of a patch
 COLUMNS = ("ref", *(f"{noise}{k}" for noise in "eht" for k in range(1, 6)))
@@ -101,19 +102,17 @@ def load(root: str | Path, sequence: str) -> dict[str, Array]:
 
 def cut(image_root: str | Path, out: str | Path, seed: int = 0, progress: Progress = silent) -> Path:
     """Image sequences -> patch stacks in the release's layout. Sequences that are there already are kept."""
-    folders = sorted(path for path in Path(image_root).glob("*") if path.is_dir() and _photo(path, 1))
-    if not folders:
-        raise DataNotFound(f"no SEQUENCE/1.ppm (or .png, .jpg) in {image_root}; give the folder of the sequences.")
-    for done, folder in enumerate(folders):
-        progress(done, len(folders), folder.name)
+    found = folders(image_root)
+    for done, folder in enumerate(found):
+        progress(done, len(found), folder.name)
         _cut_sequence(folder, Path(out) / folder.name, seed)
-    progress(len(folders), len(folders), "done")
+    progress(len(found), len(found), "done")
     return Path(out)
 
 
 def _cut_sequence(folder: Path, out: Path, seed: int) -> None:
-    photos = [_photo(folder, k) for k in range(1, 7)]
-    tables = [_homography_file(folder, k) for k in range(2, 7)]
+    photos = [photo(folder, k) for k in range(1, 7)]
+    tables = [homography_file(folder, k) for k in range(2, 7)]
     for k, path in enumerate([*photos, *tables]):
         if path is None:
             what = f"photo {k + 1}" if k < 6 else f"H_1_{k - 4}"
@@ -125,7 +124,7 @@ def _cut_sequence(folder: Path, out: Path, seed: int) -> None:
 
     rng = np.random.default_rng([seed, zlib.crc32(folder.name.encode())])
     images = [read(path) for path in sources[:6]]
-    image_from_first = [np.eye(3), *map(_homography, sources[6:])]
+    image_from_first = [np.eye(3), *map(homography, sources[6:])]
     blobs = _upright(_detect(images[0]))
     everywhere = [_inside(blobs, H, image.shape) for H, image in zip(image_from_first, images, strict=True)]
     blobs = blobs[np.all(everywhere, 0)]
@@ -328,22 +327,3 @@ def _stack(path: Path) -> Array:
     if width != SIDE or height % SIDE:
         raise BadData(f"{path} is {width} x {height} pixels; a stack is {SIDE} wide and a multiple of {SIDE} tall.")
     return stack.reshape(-1, SIDE, SIDE)
-
-
-def _photo(folder: Path, number: int) -> Path | None:
-    return next((path for path in sorted(folder.glob(f"{number}.*")) if path.suffix.lower() in SUFFIXES), None)
-
-
-def _homography_file(folder: Path, number: int) -> Path | None:
-    names = (f"H_1_{number}", f"H1to{number}p", f"H1to{number}")
-    return next((folder / name for name in names if (folder / name).exists()), None)
-
-
-def _homography(path: Path) -> Array:
-    try:
-        H = np.loadtxt(path)
-        if H.shape == (3, 3) and abs(np.linalg.det(H)) > 1e-12:
-            return H / H[2, 2]  # so that what lies in front has a positive divisor
-    except ValueError:
-        pass
-    raise BadData(f"{path} is not an invertible 3 x 3 matrix of numbers.")

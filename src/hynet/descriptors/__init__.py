@@ -45,6 +45,14 @@ DESCRIPTORS = {
     "hardtfeat": Row("tfeat", "HardTFeat", "TFeat's layout trained with HardNet's loss (Mishchuk 2017)"),
     "sift": Row("sift", "SIFT", "gradient histograms of the patch (Lowe 2004)", learnt=False),
     "rootsift": Row("sift", "RootSIFT", "SIFT under Hellinger's distance (Arandjelovic 2012)", learnt=False),
+    "vgg": Row("opencv", "VGG", "learnt pooling regions and projection (Simonyan 2014)", learnt=False),
+    "boostdesc": Row("opencv", "BoostDesc", "256 boosted bits, BinBoost (Trzcinski 2013)", learnt=False),
+    "beblid": Row("opencv", "BEBLID", "512 boosted differences of boxes (Suarez 2020)", learnt=False),
+    "teblid": Row("opencv", "TEBLID", "BEBLID learnt from triplets, 512 bits (Suarez 2021)", learnt=False),
+    "daisy": Row("opencv", "DAISY", "gradients under Gaussians on rings (Tola 2010)", learnt=False),
+    "mkd": Row(
+        "mkd", "MKD", "kernels of gradients, whitened where its weights are given (Mukundan 2018)", learnt=False
+    ),
 }
 
 

@@ -1,0 +1,114 @@
+"""What was described once is not described again: arrays on disk under a fingerprint of what they were made from.
+
+    descriptors = array({"what": "hpatches", "model": contestant.fingerprint, "data": stamps(folder)}, describe)
+
+A key holds everything the arrays depend on. Files are whole or not there; when they outgrow LIMIT, those not used for
+longest go.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..files import whole
+from ..types import Array
+
+LIMIT = 20e9  # bytes; HPatches described by one network is 1.3e9
+PACKAGE = Path(__file__).parents[1]
+
+
+def array(key: Mapping[str, Any], make: Callable[[], Array]) -> Array:
+    """The array of that key, mapped into memory, made if it is not there."""
+    path = folder() / f"{digest(key)}.npy"
+    if not _usable(path):
+        values = make()
+        with whole(path) as temporary:
+            np.save(temporary, values)
+        _trim(keep=path)
+    return np.load(path, mmap_mode="r")
+
+
+def arrays(key: Mapping[str, Any], make: Callable[[], Mapping[str, Array]]) -> dict[str, Array]:
+    """Several arrays that belong together, such as the columns of Features, read into memory."""
+    path = folder() / f"{digest(key)}.npz"
+    if not _usable(path):
+        columns = make()
+        with whole(path) as temporary:
+            np.savez(temporary, **columns)  # type: ignore[arg-type]  # its allow_pickle is no column
+        _trim(keep=path)
+    with np.load(path) as stored:
+        return dict(stored)
+
+
+def folder() -> Path:
+    """Where it lies: under XDG_CACHE_HOME, or ~/.cache."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "hynet" / "described"
+
+
+def digest(key: Mapping[str, Any]) -> str:
+    """A short name for a key of plain JSON values."""
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def stamps(*paths: Path) -> str:
+    """A fingerprint of files, and of all files in folders, by name, size and time: cheap, for data."""
+    told = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in _files(paths)]
+    return digest({"stamps": told})
+
+
+def contents(*paths: Path) -> str:
+    """A fingerprint of files, and of all files in folders, by their bytes: for weights and code."""
+    return digest({"contents": [hashlib.sha256(path.read_bytes()).hexdigest() for path in _files(paths)]})
+
+
+def code(*names: str) -> str:
+    """A fingerprint of modules and folders of this package and of the libraries that compute in them."""
+    sources = [path for path in _files(PACKAGE / name for name in names) if path.suffix == ".py"]
+    libraries = {name: _version(name) for name in ("numpy", "opencv-contrib-python-headless", "onnxruntime", "torch")}
+    return digest({"sources": contents(*sources), "libraries": libraries})
+
+
+def _files(paths: Iterable[Path]) -> list[Path]:
+    return sorted(file for path in paths for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
+
+
+def _usable(path: Path) -> bool:
+    try:
+        os.utime(path)  # used now: the last to go
+    except OSError:
+        return False
+    return True
+
+
+def _trim(keep: Path) -> None:
+    kept = sorted(_sizes(keep.parent), reverse=True)  # newest first
+    total = 0
+    for _, size, path in kept:
+        total += size
+        if total > LIMIT and path != keep:
+            path.unlink(missing_ok=True)
+
+
+def _sizes(where: Path) -> Iterable[tuple[int, int, Path]]:
+    for path in where.glob("*.np[yz]"):
+        try:
+            status = path.stat()
+        except FileNotFoundError:  # another process trims as well
+            continue
+        yield status.st_mtime_ns, status.st_size, path
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,44 @@
+"""Every method against one: differences on the same samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from .. import metrics
+from ..errors import BadInput
+from ..types import Array
+from .evaluation import Comparison
+from .sanity import SANITY
+
+USUAL = "rootsift"  # what everyone has
+
+
+def rival(methods: Sequence[str], against: str | None) -> str | None:
+    """The method that the others are compared with: the one asked for, which must take part, or RootSIFT if it does."""
+    if against is None:
+        return USUAL if USUAL in methods else None
+    if against not in methods:
+        raise BadInput(f"nothing can be compared with {against!r}: the methods are {', '.join(methods)}.")
+    return against
+
+
+def differences(
+    column: str, samples: Mapping[str, Array], rival: str | None, groups: Array | None = None
+) -> list[Comparison]:
+    """`samples`: method -> (N,), the same N for all; groups (N,) count alike."""
+    found: list[Comparison] = []
+    if rival is None:
+        return found
+    for name in samples:
+        if name != rival and name not in SANITY:
+            apart = samples[name] - samples[rival]
+            found.append(Comparison(column, name, rival, mean(apart, groups), metrics.bootstrap(apart, groups)))
+    return found
+
+
+def mean(samples: Array, groups: Array | None) -> float:
+    """Of the groups' means, as `metrics.bootstrap` has it."""
+    parts = [samples] if groups is None else [samples[groups == group] for group in np.unique(groups)]
+    return float(np.mean([part.mean() for part in parts]))

@@ -1,0 +1,207 @@
+"""Matching end to end on image sequences whose homographies are known (Oxford's affine set, HPatches).
+
+The protocol most papers of the field follow since D2-Net (2019): mutual nearest neighbours without a ratio test, every
+photo against the first. Columns that end in _ratio use the model's own ratio test as well, as its users would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from .. import geometry, metrics
+from ..datasets import sequences
+from ..datasets.sequences import ImageSequence
+from ..matching import THRESHOLDS, match
+from ..types import Array, Features, Progress, silent
+from . import cache, comparing
+from .contestants import Model
+from .evaluation import Curves, Evaluation
+from .methods import Method, Setting, enter, key
+
+PIXELS = range(1, 11)  # thresholds of the mean matching accuracy
+CORNERS = (3, 5, 10)  # thresholds of the corner error, in pixels
+RIGHT = 3.0  # pixels within which a match is correct, and a keypoint repeated
+SEEDS = 3  # fits of each pair, whose scores are averaged: MAGSAC++ draws by lot
+ROW = 512  # keypoints whose distances to all others are held at a time
+
+COLUMNS = ("mma1", "mma3", "mma5", "mma10", "auc3", "auc5", "auc10", "correct", "matches")
+WITH_RATIO = ("mma3", "auc5", "correct")
+
+
+def run(
+    models: Sequence[Model],
+    data: Path,
+    *,
+    detector: tuple[str, ...] = ("dog",),
+    max_keypoints: int = 2048,
+    upright: bool = False,
+    features: tuple[Path, ...] = (),
+    against: str | None = None,
+    progress: Progress = silent,
+) -> Evaluation:
+    """Mean matching accuracy, homography accuracy and correct matches on image sequences with H_1_k.
+
+    Args:
+        detector: what finds the keypoints of patch descriptors; several give a row each.
+        max_keypoints: the strongest so many of each photo.
+        upright: patch descriptors use no orientation.
+        features: features files in hloc's layout, each a row.
+        against: the method that the others are compared with; rootsift unless told.
+    """
+    found = sequences.load(data)
+    photos = [photo for sequence in found for photo in sequence.photos]
+    setting = Setting(detector, max_keypoints, upright)
+    methods = enter(models, setting, files=features, photos=photos)
+    rival = comparing.rival([method.name for method in methods], against)
+    samples: dict[str, list[dict[str, Array]]] = {}  # method -> sequence -> column -> (pairs,)
+    for method in methods:
+        samples[method.name] = []
+        for done, sequence in enumerate(found):
+            progress(done, len(found), f"{method.name} on {sequence.name}")
+            samples[method.name].append(_measured(method, sequence))
+
+    columns = [*COLUMNS, *(f"{column}_ratio" for column in WITH_RATIO), "repeatability"]
+    # What a bootstrap draws: sequences, whose pairs are much alike; of one sequence its pairs.
+    means = {
+        name: {column: np.array([per[column].mean() for per in own]) for column in own[0]} if len(own) > 1 else own[0]
+        for name, own in samples.items()
+    }
+    rows = {name: {column: float(own[column].mean()) for column in columns} for name, own in means.items()}
+    intervals = {name: {column: metrics.bootstrap(own[column]) for column in columns} for name, own in means.items()}
+    return Evaluation(
+        "homography",
+        str(data),
+        columns,
+        rows,
+        intervals,
+        title=f"Matching {sum(len(each.homographies) for each in found)} pairs of {len(found)} planar sequences",
+        formats=dict.fromkeys(("correct", "matches", "correct_ratio"), ".0f"),
+        comparisons=[
+            one
+            for column in ("mma3", "auc5", "correct")
+            for one in comparing.differences(column, {name: own[column] for name, own in means.items()}, rival)
+        ],
+        pictures=_pictures(means),
+        details={
+            "sequences": {
+                name: {
+                    sequence.name: {column: per[column].round(4).tolist() for column in columns}
+                    for sequence, per in zip(found, own, strict=True)
+                }
+                for name, own in samples.items()
+            }
+        },
+        notes=_notes(setting, "sequences" if len(found) > 1 else "pairs"),
+    )
+
+
+def _measured(method: Method, sequence: ImageSequence) -> dict[str, Array]:
+    """Each column's value for every pair of the sequence, percentages where they are shares; remembered."""
+    first = method.features(sequence.photos[0])
+
+    def measure() -> dict[str, Array]:
+        pairs = [
+            _pair(first, method.features(photo), H)
+            for photo, H in zip(sequence.photos[1:], sequence.homographies, strict=True)
+        ]
+        return {column: np.array([pair[column] for pair in pairs]) for column in pairs[0]}
+
+    if method.fingerprint is None:
+        return measure()
+    told = {
+        "what": "homography",
+        "features": [key(method, photo) for photo in sequence.photos],
+        "homographies": [H.tolist() for H in sequence.homographies],
+        "ratio": first.ratio,
+        "code": cache.code("benchmarks/homography.py", "matching.py", "geometry.py", "metrics.py"),
+    }
+    return cache.arrays(told, measure)
+
+
+def _pair(first: Features, second: Features, H: Array) -> dict[str, float]:
+    plain = _scores(first, second, H, ratio=1.0)
+    chosen = plain if first.ratio is None else _scores(first, second, H, first.ratio)
+    ratio = {f"{column}_ratio": chosen[column] for column in WITH_RATIO}
+    return {**plain, **ratio, "repeatability": 100 * repeatability(first, second, H)}
+
+
+def _scores(first: Features, second: Features, H: Array, ratio: float) -> dict[str, float]:
+    matches = match(first, second, ratio)
+    a, b = first.keypoints.xy[matches.indices[:, 0]], second.keypoints.xy[matches.indices[:, 1]]  # (K, 2) each
+    errors = np.nan_to_num(geometry.transfer_error(H, a, b), nan=np.inf)
+    # A pair without matches has an accuracy of 0.
+    accuracy = {f"mma{pixels}": 100 * float((errors <= pixels).sum() / max(len(errors), 1)) for pixels in PIXELS}
+    corners = corner_errors(a, b, H, first.image_size)
+    auc = {f"auc{pixels}": 100 * float(metrics.auc_credits(corners, pixels).mean()) for pixels in CORNERS}
+    within = {f"corners{pixels}": 100 * float((corners <= pixels).mean()) for pixels in PIXELS}
+    return {**accuracy, **auc, **within, "correct": float((errors <= RIGHT).sum()), "matches": float(len(errors))}
+
+
+def corner_errors(first: Array, second: Array, H: Array, image_size: tuple[int, int]) -> Array:
+    """(SEEDS,) mean distance, in pixels of the second photo, by which a fit moves the corners of the first wrongly."""
+    width, height = image_size
+    corners = np.array([[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]], np.float64)
+    truth = geometry.transfer(H, corners)
+    errors = []
+    for seed in range(SEEDS):
+        model, _ = geometry.homography(first, second, THRESHOLDS["homography"], seed=seed)
+        moved = np.inf if model is None else np.linalg.norm(geometry.transfer(model, corners) - truth, axis=1).mean()
+        errors.append(float(np.nan_to_num(moved, nan=np.inf)))
+    return np.array(errors)
+
+
+def repeatability(first: Features, second: Features, H: Array) -> float:
+    """Of the keypoints that lie in both photos, the share with one of the other photo within RIGHT pixels."""
+    a, b = first.keypoints.xy, second.keypoints.xy
+    back = np.linalg.inv(H)
+    a, b = (
+        a[_inside(geometry.transfer(H, a), second.image_size)],
+        b[_inside(geometry.transfer(back, b), first.image_size)],
+    )
+    if not len(a) or not len(b):
+        return 0.0
+    near = _has_near(geometry.transfer(H, a), b).sum() + _has_near(geometry.transfer(back, b), a).sum()
+    return float(near / (len(a) + len(b)))
+
+
+def _inside(xy: Array, image_size: tuple[int, int]) -> Array:
+    return np.all((xy >= 0) & (xy <= np.array(image_size) - 1), axis=1)
+
+
+def _has_near(xy: Array, others: Array) -> Array:
+    """(N, 2), (M, 2) -> (N,) bool."""
+    blocks = [xy[start : start + ROW] for start in range(0, len(xy), ROW)]
+    return np.concatenate([((block[:, None] - others[None]) ** 2).sum(2).min(1) <= RIGHT**2 for block in blocks])
+
+
+def _pictures(means: Mapping[str, Mapping[str, Array]]) -> dict[str, Curves]:
+    def curves(title: str, y: str, column: str) -> Curves:
+        lines = {
+            name: {
+                "x": [float(pixels) for pixels in PIXELS],
+                "y": [float(own[f"{column}{pixels}"].mean()) for pixels in PIXELS],
+            }
+            for name, own in means.items()
+        }
+        return Curves(title, "pixels", y, lines)
+
+    return {
+        "mma": curves("Mean matching accuracy", "matches within so many pixels, %", "mma"),
+        "corners": curves("Homography accuracy", "fits whose corners are within so many pixels, %", "corners"),
+    }
+
+
+def _notes(setting: Setting, drawn: str) -> list[str]:
+    return [
+        setting.told(),
+        "mmaT: of the mutual nearest neighbours (no ratio test), the share within T pixels of the truth, a mean over "
+        f"sequences; correct: how many are within {RIGHT:g} pixels, a pair.",
+        "aucT: area under the accuracy of the fitted homography up to a mean error of T pixels at the photo's corners; "
+        f"MAGSAC++ at {THRESHOLDS['homography']:g} px, mean of {SEEDS} seeds. Photos are not resized.",
+        "_ratio: the same with the model's ratio test, where it has one. repeatability: keypoints found again within "
+        f"{RIGHT:g} pixels, of those that both photos show, %.",
+        f"Intervals: 95%, {drawn} drawn again {metrics.ROUNDS:,} times.",
+    ]

@@ -1,0 +1,217 @@
+"""PhotoTour: how many non-matching pairs pass when 95% of the matching ones do (the paper's Table 1).
+
+Exact: the threshold is an order statistic. The variants of released codes are columns of their own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import metrics
+from ..datasets import ubc
+from ..errors import BadInput, DataNotFound
+from ..types import Array, PatchPairs, Progress, Table, silent
+from . import cache
+from .contestants import Contestant, Model, enter
+from .describing import describe
+from .distances import paired
+from .evaluation import Curves, Evaluation
+
+# scene -> the paper's abbreviation, and the words by which names of published weights tell what they were trained on
+SCENES = {
+    "liberty": ("LIB", {"liberty", "lib"}),
+    "notredame": ("ND", {"notredame", "notre", "nd"}),
+    "yosemite": ("YOS", {"yosemite", "yos"}),
+}
+PAIRS = 100_000  # that the field tests on
+VARIANTS = {
+    "fpr95": metrics.fpr95,
+    "fpr95_hynet": metrics.fpr95_hynet,
+    "fpr95_hardnet": metrics.fpr95_hardnet,
+}
+PAPER_COLUMNS = ("ND>LIB", "YOS>LIB", "LIB>ND", "YOS>ND", "LIB>YOS", "ND>YOS", "fpr95")
+PAPER = {
+    "SIFT": (29.84, 29.84, 22.53, 22.53, 27.29, 27.29, 26.55),
+    "TFeat": (7.39, 10.13, 3.06, 3.80, 8.06, 7.24, 6.64),
+    "L2-Net": (2.36, 4.70, 0.72, 1.29, 2.57, 1.71, 2.23),
+    "HardNet": (1.49, 2.51, 0.53, 0.78, 1.96, 1.84, 1.51),
+    "DOAP": (1.54, 2.62, 0.43, 0.87, 2.00, 1.21, 1.45),
+    "SOSNet": (1.08, 2.12, 0.35, 0.67, 1.03, 0.95, 1.03),
+    "HyNet": (0.89, 1.37, 0.34, 0.61, 0.88, 0.96, 0.84),
+    "HyNet+SOSR": (0.91, 1.62, 0.31, 0.54, 0.78, 0.73, 0.82),
+}
+
+
+def run(models: Sequence[Model], data: Path, *, pairs: int | None = None, progress: Progress = silent) -> Evaluation:
+    """FPR@95 on one PhotoTour set, or on each that lies in the folder.
+
+    Args:
+        pairs: which m50_N_N_0.txt to use; unless told that of 100,000, or the largest there is.
+    """
+    sets = [_open(root, pairs, progress) for root in _sets(Path(data))]
+    contestants = enter(models or ["default"])
+    cells, curves = [], {}
+    for test in sets:
+        lines = {}
+        for contestant in contestants:
+            trained = trained_on(contestant.name)
+            if trained == test.name and len(sets) > 1:
+                continue  # what a model was trained on is no test of it
+            distances = _distances(contestant, test, progress)
+            cells.append(_cell(contestant.name, trained, test, distances))
+            x, y = metrics.roc_curve(distances, test.pairs.is_match)
+            lines[contestant.name] = {"x": (100 * x).tolist(), "y": (100 * y).tolist()}
+        title = f"{test.name}: {len(test.pairs):,} pairs"
+        curves[f"roc-{test.name}"] = Curves(title, "non-matches accepted, %", "matches accepted, %", lines, log_x=True)
+
+    official = all(test.name in SCENES for test in sets)
+    rows, intervals = {}, {}
+    for method, own in _by_method(cells).items():
+        rows[method] = {variant: float(np.mean([cell.values[variant] for cell in own])) for variant in VARIANTS}
+        intervals[method] = {"fpr95": metrics.interval(np.mean([cell.redrawn for cell in own], axis=0))}
+        for cell in own if len(sets) > 1 or official else ():
+            for column in _columns(cell, official):
+                rows[method][column] = cell.values["fpr95"]
+                intervals[method][column] = metrics.interval(cell.redrawn)
+    named = [column for column in PAPER_COLUMNS[:-1] if official and any(column in row for row in rows.values())]
+    columns = ["fpr95", *(named or ([test.name for test in sets] if len(sets) > 1 else [])), *list(VARIANTS)[1:]]
+    return Evaluation(
+        "ubc",
+        str(data),
+        columns,
+        rows,
+        intervals,
+        title=f"FPR@95 in % on {', '.join(test.name for test in sets)}",
+        paper=_paper(columns),
+        lower_is_better=columns,
+        pictures=curves,
+        details={"cells": [cell.told() for cell in cells]},
+        notes=_notes(sets, official, [cell.method for cell in cells if cell.trained == cell.test]),
+    )
+
+
+def trained_on(name: str) -> str | None:
+    """The PhotoTour scene that the name of a model says it was trained on."""
+    words = set(re.split(r"[^a-z]+", Path(name).stem.lower()))
+    return next((scene for scene, (_, known) in SCENES.items() if words & known), None)
+
+
+@dataclass(frozen=True)
+class _Set:
+    """The patches that the test pairs name, each once, and the pairs as rows of them."""
+
+    name: str
+    root: Path
+    rows: Array  # (U,) of the set
+    pairs: PatchPairs
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One model on one set, in percent."""
+
+    method: str
+    trained: str | None
+    test: str
+    values: Mapping[str, float]  # variant -> FPR@95
+    auc: float
+    redrawn: Array  # (rounds,) by bootstrap
+
+    def told(self) -> dict[str, Any]:
+        low_high = list(metrics.interval(self.redrawn))
+        named = {"method": self.method, "trained_on": self.trained, "test": self.test}
+        return {**named, **self.values, "roc_auc": self.auc, "interval": low_high}
+
+
+def _sets(data: Path) -> list[Path]:
+    if (data / "info.txt").exists():
+        return [data]
+    found = sorted(path.parent for path in data.glob("*/info.txt"))
+    if not found:
+        raise DataNotFound(f"no PhotoTour set in {data}: neither info.txt nor SET/info.txt; `hynet data list` helps.")
+    return found
+
+
+def _open(root: Path, count: int | None, progress: Progress) -> _Set:
+    there = ubc.pairs_available(root)
+    if count is None and not there:
+        raise DataNotFound(f"no m50_N_N_0.txt in {root}; a PhotoTour set is tested on its pairs.")
+    # PhotoTour's longer lists are for training.
+    usual = PAIRS if PAIRS in there or not there else there[-1]
+    pairs = ubc.test_pairs(root, usual if count is None else count)
+    if pairs.is_match.all() or not pairs.is_match.any():
+        raise BadInput(f"the pairs of {root} are all of one kind; FPR@95 needs matches and non-matches.")
+    ubc.load(root, 32, progress)  # decodes the bitmaps where that was not done
+    rows, inverse = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
+    first, second = np.split(inverse, 2)
+    return _Set(root.resolve().name, root, rows, PatchPairs(first, second, pairs.is_match))
+
+
+def _distances(contestant: Contestant, test: _Set, progress: Progress) -> Array:
+    size = 32 if contestant.descriptor.patch_size <= 32 else 64
+    patches = ubc.load(test.root, size).patches
+    files = [test.root / "info.txt", *test.root.glob("patches*.bmp")]
+    key = {
+        "what": "ubc",
+        "root": str(test.root.resolve()),  # mosaics are all of one size, and an archive keeps whole seconds only
+        "data": cache.stamps(*files),
+        "size": size,
+        "pairs": cache.digest({"rows": test.rows.tolist()}),
+    }
+    found = describe(contestant, lambda some: patches[test.rows[some]], len(test.rows), key, progress)
+    return paired(found, test.pairs.first, test.pairs.second)
+
+
+def _cell(method: str, trained: str | None, test: _Set, distances: Array) -> _Cell:
+    is_match = test.pairs.is_match
+    values = {name: 100 * variant(distances, is_match) for name, variant in VARIANTS.items()}
+    auc = 100 * metrics.roc_auc(distances, is_match)
+    return _Cell(method, trained, test.name, values, auc, 100 * metrics.fpr95_bootstrap(distances, is_match))
+
+
+def _by_method(cells: Sequence[_Cell]) -> dict[str, list[_Cell]]:
+    """The cells of each model; and of each family of models that differ only in what they were trained on."""
+    methods: dict[str, list[_Cell]] = {}
+    families: dict[str, list[_Cell]] = {}
+    for cell in cells:
+        methods.setdefault(cell.method, []).append(cell)
+        if cell.trained is not None:
+            known = "|".join(sorted(SCENES[cell.trained][1], key=len, reverse=True))
+            family = re.sub(rf"(?<![a-z])({known})(?![a-z])", "*", Path(cell.method).name, flags=re.IGNORECASE)
+            families.setdefault(family, []).append(cell)
+    several = {name: own for name, own in families.items() if len({cell.trained for cell in own}) > 1}
+    return methods | several
+
+
+def _columns(cell: _Cell, official: bool) -> list[str]:
+    """Where a cell goes: the paper has a column for each pair of scenes, and repeats what was trained on neither."""
+    if not official:
+        return [cell.test]
+    trained = [cell.trained] if cell.trained is not None else list(SCENES)
+    return [f"{SCENES[scene][0]}>{SCENES[cell.test][0]}" for scene in trained if scene != cell.test]
+
+
+def _paper(columns: Sequence[str]) -> Table:
+    rows = {name: dict(zip(PAPER_COLUMNS, values, strict=True)) for name, values in PAPER.items()}
+    shared = [column for column in PAPER_COLUMNS if column in columns]
+    return Table("Table 1", shared, {name: {c: row[c] for c in shared} for name, row in rows.items()}, "HyNet, 2020")
+
+
+def _notes(sets: Sequence[_Set], official: bool, trained_here: Sequence[str]) -> list[str]:
+    told = ", ".join(f"{test.name} {len(test.pairs):,}" for test in sets)
+    notes = [
+        f"Pairs: {told}. fpr95 is exact: the threshold is the match of rank ceil(0.95 n), and d <= threshold passes.",
+        "fpr95_hynet: one rank higher, as HyNet's released code; fpr95_hardnet: non-matches listed before that match.",
+        "Intervals: 95%, matches and non-matches drawn again 2,000 times; they hold no seed of training.",
+    ]
+    if trained_here:
+        notes.append(f"By their names trained on what they are tested on: {', '.join(trained_here)}.")
+    if not official:
+        notes.append("The paper's rows are measured on liberty, notredame and yosemite: other data, not comparable.")
+    return notes

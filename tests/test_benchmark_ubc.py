@@ -1,0 +1,134 @@
+"""FPR@95 on PhotoTour sets made small, known answers, and which cell of the paper's table a model fills."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from hynet.benchmarks import ubc
+from hynet.benchmarks.contestants import Contestant
+from hynet.cli import main
+from hynet.datasets import synthetic
+from hynet.datasets import ubc as sets
+from hynet.errors import BadInput, DataNotFound
+from hynet.metrics import fpr95
+from hynet.types import PatchPairs
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+def make(root, seed):
+    """60 points, two patches each; 60 matching pairs and 60 others."""
+    patches = synthetic.patch_set(points=60, patches_per_point=2, seed=seed)
+    order = np.argsort(patches.points, kind="stable").reshape(60, 2)
+    first = np.concatenate([order[:, 0], order[:, 0]])
+    second = np.concatenate([order[:, 1], np.roll(order[:, 1], 1)])
+    pairs = PatchPairs(first, second, np.arange(120) < 60)
+    count = len(patches)
+    sets.write(root, patches, xy=np.zeros((count, 2)), angle=np.zeros(count), log2_scale=np.zeros(count), pairs=[pairs])
+    return root
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory):
+    root = tmp_path_factory.mktemp("scenes")
+    for seed, name in enumerate(("liberty", "notredame", "yosemite")):
+        make(root / name, seed)
+    return root
+
+
+class Mean:
+    """A poor descriptor, but one that can be followed by hand: the grey of four quarters."""
+
+    patch_size, dim = 32, 4
+
+    def describe(self, patches):
+        return patches.reshape(len(patches), 2, 16, 2, 16).mean((2, 4)).reshape(-1, 4).astype(np.float32)
+
+
+def test_one_set_is_scored_as_by_hand_and_sanity_rows_know_nothing(scenes):
+    evaluation = ubc.run([Contestant("mean", Mean())], scenes / "liberty")
+    pairs = sets.test_pairs(scenes / "liberty", 120)
+    vectors = Mean().describe(np.asarray(sets.load(scenes / "liberty", 32).patches))
+    distances = np.linalg.norm(vectors[pairs.first] - vectors[pairs.second], axis=1)
+    assert evaluation.rows["mean"]["fpr95"] == pytest.approx(100 * fpr95(distances, pairs.is_match))
+    assert evaluation.rows["constant"]["fpr95"] == 100
+    assert evaluation.rows["random"]["fpr95"] > 80
+    for method, row in evaluation.rows.items():
+        low, high = evaluation.intervals[method]["fpr95"]
+        assert low <= row["fpr95"] <= high
+
+
+def test_the_command_writes_what_it_prints(scenes, capsys, tmp_path):
+    args = ["evaluate", "ubc", "--model", "sift,rootsift", "--data", str(scenes / "yosemite")]
+    assert main([*args, "--out", str(tmp_path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert set(told) == {"benchmark", "data", "columns", "rows", "intervals"}
+    assert list(told["rows"]) == ["sift", "rootsift", "random", "constant"]
+    assert told["columns"][0] == "fpr95"
+    written = json.loads((tmp_path / "ubc.json").read_text())
+    assert {key: written[key] for key in told} == told
+    assert written["command"].startswith("hynet evaluate ubc --model sift,rootsift --data ")
+    assert written["versions"]["numpy"] == np.__version__
+    text = (tmp_path / "ubc.md").read_text()
+    assert "HyNet (paper)" in text
+    assert "![ubc-roc-yosemite](ubc-roc-yosemite.png)" in text
+    assert (tmp_path / "ubc-roc-yosemite.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_models_fill_the_columns_that_their_training_allows(scenes):
+    names = ["nets/HyNet_LIB.pth", "nets/HyNet_ND.pth", "mine"]
+    evaluation = ubc.run([Contestant(name, Mean()) for name in names], scenes)
+    rows = evaluation.rows
+    combinations = {"ND>LIB", "YOS>LIB", "LIB>ND", "YOS>ND", "LIB>YOS", "ND>YOS"}
+    assert set(rows["nets/HyNet_LIB.pth"]) & combinations == {"LIB>ND", "LIB>YOS"}
+    assert set(rows["nets/HyNet_ND.pth"]) & combinations == {"ND>LIB", "ND>YOS"}
+    assert set(rows["mine"]) & combinations == combinations
+    family = rows["HyNet_*.pth"]
+    assert set(family) & combinations == {"LIB>ND", "LIB>YOS", "ND>LIB", "ND>YOS"}
+    assert family["fpr95"] == pytest.approx(np.mean([family[c] for c in set(family) & combinations]))
+    assert evaluation.paper is not None
+    assert evaluation.paper.rows["HyNet"]["ND>LIB"] == 0.89
+
+
+def test_a_model_that_is_tested_on_its_training_set_is_told(scenes):
+    evaluation = ubc.run([Contestant("net-liberty.pth", Mean())], scenes / "liberty")
+    assert any(note.endswith("tested on: net-liberty.pth.") for note in evaluation.notes)
+    assert set(evaluation.rows["net-liberty.pth"]) == {"fpr95", "fpr95_hynet", "fpr95_hardnet"}
+
+
+def test_sets_of_other_names_get_a_column_each(tmp_path):
+    for seed, name in enumerate(("here", "there")):
+        make(tmp_path / name, seed)
+    evaluation = ubc.run([Contestant("mean", Mean())], tmp_path)
+    row = evaluation.rows["mean"]
+    assert row["fpr95"] == pytest.approx((row["here"] + row["there"]) / 2)
+    assert any("not comparable" in note for note in evaluation.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "scene"),
+    [
+        ("hynet-liberty.pth", "liberty"),
+        ("/w/HyNet_YOS.pth", "yosemite"),
+        ("HN_nd.pt", "notredame"),
+        ("default", None),
+        ("end.pth", None),
+    ],
+)
+def test_the_training_scene_is_read_from_the_name(name, scene):
+    assert ubc.trained_on(name) == scene
+
+
+def test_missing_sets_and_pairs_are_told(tmp_path, scenes):
+    with pytest.raises(DataNotFound, match="no PhotoTour set"):
+        ubc.run(["sift"], tmp_path)
+    with pytest.raises(DataNotFound, match="pair files there: 120"):
+        ubc.run(["sift"], scenes / "liberty", pairs=100)
+    with pytest.raises(BadInput, match="named twice"):
+        ubc.run(["sift", "sift"], scenes / "liberty")
