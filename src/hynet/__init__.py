@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .features import Extractor
     from .loading import load
     from .matching import match, verify
+    from .reconstruction import reconstruct
     from .types import Features, Keypoints, Matches, PatchPairs, PatchSet, Table
 
 __version__ = "0.1.0"
@@ -30,6 +31,7 @@ _HOMES = {
     "extract_all": "extraction",
     "match": "matching",
     "verify": "matching",
+    "reconstruct": "reconstruction",
     "Features": "types",
     "Keypoints": "types",
     "Matches": "types",
@@ -60,6 +62,7 @@ __all__ = [
     "match",
     "metrics",
     "mining",
+    "reconstruct",
     "similarity",
     "verify",
 ]

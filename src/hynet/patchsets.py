@@ -25,7 +25,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from . import assembly, correspondence, images, sfm
+from . import assembly, colmap, correspondence, images, sfm
 from .datasets import ubc
 from .errors import BadInput, DataNotFound
 from .files import whole
@@ -63,7 +63,7 @@ def build(
     out = Path(out)
     parts = out / ".parts"
     scenes = _named(folders)
-    sfm.pycolmap()
+    colmap.pycolmap()  # a missing package is told before anything is read
     _refuse_other_settings(parts, settings)
     todo = {name: folder for name, folder in scenes.items() if not _is_done(parts / name, folder)}
     _make_parts(todo, parts, settings, workers, progress)

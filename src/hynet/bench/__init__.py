@@ -13,10 +13,14 @@ from statistics import median
 
 # bench -> what is compared
 BENCHES = {
+    "start": "whole commands from their start, against importing kornia",
+    "describe": "512 patches, against kornia's HyNet with the same weights",
     "cut": "2,000 patches, against kornia's pyramid and a cv2.warpAffine loop",
     "match": "10,000 x 10,000 descriptors, mutual and ratio, against OpenCV's brute-force matcher",
+    "reconstruct": "features, matches and verification of 24 photos, against pycolmap's own SIFT",
     "train": "a training step of 512 pairs, against one that is written plainly",
     "data": "sampling and augmenting batches, against a loop over the batch",
+    "evaluate": "HPatches' verification, matching and retrieval, against code that takes one pair at a time",
     "loss": "mining and HyNet's loss for 512 pairs, against sorting whole distance matrices",
 }
 

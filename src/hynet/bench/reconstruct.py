@@ -1,0 +1,103 @@
+"""Features, matches and verification of 24 photos: ours against pycolmap's own SIFT, on the CPU.
+
+The photos of the folder in HYNET_PHOTOS, or rendered ones. Mapping is left out of the times: both have COLMAP's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import cv2
+
+from .. import colmap, images
+from ..datasets import synthetic
+from ..extraction import Settings
+from ..reconstruction import reconstruct
+from . import Row
+
+PHOTOS, KEYPOINTS, LONGEST_SIDE = 24, 3000, 1120
+UNITS = {
+    "features": "s of it",
+    "matches": "s of it",
+    "features, all cores": "core s",  # what a machine that others use says more truly
+    "matches, all cores": "core s",
+    "registered": "photos",
+    "points": "points",
+}
+
+
+def run() -> list[Row]:
+    with TemporaryDirectory() as scratch:
+        work = Path(scratch)
+        photos = _photos(work / "photos")
+        theirs, ours = _by_colmap(photos, work), _by_us(photos, work)
+    return [
+        Row("pycolmap's SIFT", theirs["features"] + theirs["matches"], "s"),
+        Row("hynet default", ours["features"] + ours["matches"], "s"),
+        *(
+            Row(f"{name}: {what}", made[what], unit)
+            for what, unit in UNITS.items()
+            for name, made in (("pycolmap", theirs), ("hynet", ours))
+        ),
+    ]
+
+
+def _by_colmap(photos: Path, work: Path) -> Mapping[str, float]:
+    database = work / "sift.db"
+    clock = Clock()
+    with colmap.opened(database):
+        pass  # made empty
+    colmap.extract_sift(database, photos, KEYPOINTS)
+    clock.stop("features")
+    colmap.match_sift(database)
+    clock.stop("matches")
+    model = colmap.as_arrays(colmap.map_photos(database))
+    return {**clock.seconds, "registered": len(model.photos), "points": len(model.xyz)}
+
+
+def _by_us(photos: Path, work: Path) -> Mapping[str, float]:
+    clock = Clock()
+
+    def progress(done: int, total: int, what: str) -> None:
+        """The first pair that is matched ends the features, COLMAP's mapping ends the matches."""
+        if what == "matching" and done == 1:
+            clock.stop("features")
+        elif what == "mapping":
+            clock.stop("matches")
+
+    done = reconstruct(photos, work / "ours", settings=Settings(max_keypoints=KEYPOINTS), progress=progress)
+    return {**clock.seconds, "registered": done.registered, "points": done.points}
+
+
+class Clock:
+    """Wall time, and the time that this process and those it started and ended spent on all cores."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = self._now()
+
+    def stop(self, what: str) -> None:
+        now = self._now()
+        self.seconds[what] = now[0] - self._last[0]
+        self.seconds[f"{what}, all cores"] = now[1] - self._last[1]
+        self._last = now
+
+    def _now(self) -> tuple[float, float]:
+        spent = os.times()
+        return spent.elapsed, spent.user + spent.system + spent.children_user + spent.children_system
+
+
+def _photos(folder: Path) -> Path:
+    """PHOTOS pictures of LONGEST_SIDE pixels."""
+    folder.mkdir()
+    given = os.environ.get("HYNET_PHOTOS")
+    if given:
+        views = [images.shrink(images.read(path), LONGEST_SIDE)[0] for path in images.list_photos(given)[:PHOTOS]]
+    else:
+        views = list(synthetic.scene(seed=1, photos=PHOTOS, size=(LONGEST_SIDE, LONGEST_SIDE * 3 // 4)).photos)
+    for number, view in enumerate(views):
+        cv2.imwrite(str(folder / f"{number:02}.jpg"), view, [cv2.IMWRITE_JPEG_QUALITY, 95])
+    return folder

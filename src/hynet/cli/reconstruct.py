@@ -1,0 +1,74 @@
+"""A 3-D model from a folder of photos: features, matches, verification, mapping. Run it again to go on, or after adding
+photos. The model is in COLMAP's format, with its database, a point cloud and a table.
+
+Example: hynet reconstruct photos/ --out model/
+         hynet reconstruct photos/ --out model/ --features superpoint.h5 --pairs pairs.txt
+         hynet reconstruct photos/ --out model/ --camera PINHOLE,1380,1382,760,503 --mapper global
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from ..extraction import Settings
+from ..reconstruction import KEYPOINTS, reconstruct
+from . import Report
+from .progress import bar
+
+
+def run(
+    photos: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
+    *,
+    out: Path,
+    model: str = "default",
+    detector: str = "dog",
+    max_keypoints: int = KEYPOINTS,
+    features: Path | None = None,
+    pairs: str = "auto",
+    ratio: float | None = None,
+    camera: str = "auto",
+    mapper: Literal["incremental", "global"] = "incremental",
+) -> Report:
+    """Reconstruct.
+
+    Args:
+        photos: The folder that holds the photos.
+        out: The folder for the model.
+        model: What describes keypoints: a name, or the path of weights.
+        detector: What finds them.
+        max_keypoints: The strongest so many of each photo.
+        features: Anyone's features in hloc's layout, instead of detector and model.
+        pairs: exhaustive, retrieval, sequence, or a file with two names a line; auto is exhaustive for up to 200 photos
+            and retrieval beyond.
+        ratio: Keep a match only if it is nearer than so many times the runner-up; by default as calibrated for the
+            model, 1 keeps all.
+        camera: auto takes focal lengths from EXIF, shared has one camera for all photos of a size; or a known camera as
+            COLMAP writes it, MODEL,NUMBER,NUMBER...
+        mapper: Photo by photo, or all at once.
+    """
+    settings = Settings(detector, model, max_keypoints)
+    with bar() as progress:
+        done = reconstruct(
+            photos,
+            out,
+            settings=settings,
+            features=features,
+            pairs=pairs,
+            ratio=ratio,
+            camera=camera,
+            mapper=mapper,
+            progress=progress,
+        )
+    lines = [
+        f"{done.registered} of {done.photos} photos registered, {done.points} points seen by {done.track_length:.2f} "
+        f"photos each, {done.reprojection_error:.2f} px off on average.",
+        f"The model is in {out}; `hynet view {out}` shows it"
+        + (f", `hynet doctor {out}` says why photos are missing." if done.registered < done.photos else "."),
+    ]
+    if done.unreadable:
+        lines += [f"{len(done.unreadable)} could not be read:", *(f"  {why}" for why in done.unreadable.values())]
+    return Report("\n".join(lines), asdict(done))

@@ -1,0 +1,39 @@
+"""COLMAP as NumPy: its database, verification, mapping and models. The only folder that touches pycolmap, and the only
+one that adds its half pixel: what comes in and goes out is in our pixels, the centre of the first one at (0, 0)."""
+
+from __future__ import annotations
+
+from .cameras import Camera, guess_camera, parse_camera, pinhole_text
+from .database import Funnel, Store, Verifiable, opened, read_funnel
+from .dense import dense_points
+from .mapping import MAPPERS, MappingTask, map_photos, refine
+from .model import MODEL_FILES, Model, ModelPhoto, as_arrays, read_model, write_model
+from .package import NotReconstructed, pycolmap
+from .sift import extract_sift, match_sift
+
+__all__ = [
+    "MAPPERS",
+    "MODEL_FILES",
+    "Camera",
+    "Funnel",
+    "MappingTask",
+    "Model",
+    "ModelPhoto",
+    "NotReconstructed",
+    "Store",
+    "Verifiable",
+    "as_arrays",
+    "dense_points",
+    "extract_sift",
+    "guess_camera",
+    "map_photos",
+    "match_sift",
+    "opened",
+    "parse_camera",
+    "pinhole_text",
+    "pycolmap",
+    "read_funnel",
+    "read_model",
+    "refine",
+    "write_model",
+]

@@ -1,0 +1,164 @@
+"""COLMAP's database: cameras, photos with keypoints, matches and the two-view geometries they agree on."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..errors import BadData
+from ..types import Array
+from .cameras import Camera, from_colmap, to_colmap
+from .package import HALF, SEED, pycolmap
+
+Pair = tuple[str, str]  # names of two photos
+MOST_PHOTOS = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Funnel:
+    """How much each step left. The first photo of a pair was added to the database before the second."""
+
+    keypoints: Mapping[str, int]  # photo -> how many
+    matches: Mapping[Pair, int]  # pair -> raw matches; no entry where it was not tried
+    inliers: Mapping[Pair, int]  # pair -> those that agree on a geometry, 0 where none was found; the same entries
+
+
+@dataclass(frozen=True)
+class Verifiable:
+    """One photo in COLMAP's own terms."""
+
+    camera: Any
+    points: Array  # (N, 2) float64, in its pixels
+
+
+class Store:
+    """An open database. What is written is there as a whole or not at all, whenever the process is killed."""
+
+    def __init__(self, path: Path, db: Any) -> None:
+        self._colmap, self._path, self._db = pycolmap(), path, db
+        self._numbers: dict[str, int] = {image.name: image.image_id for image in db.read_all_images()}
+        self._rigs: dict[int, int] = {rig.ref_sensor_id.id: rig.rig_id for rig in db.read_all_rigs()}  # of cameras
+        self._verification = self._colmap.TwoViewGeometryOptions()
+        self._verification.ransac.random_seed = SEED
+
+    @property
+    def names(self) -> list[str]:
+        """The photos, in the order they were added."""
+        return sorted(self._numbers, key=self._numbers.__getitem__)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What is written inside is written at once, at the end."""
+        with self._colmap.DatabaseTransaction(self._db):
+            yield
+
+    # --- photos ---
+
+    def cameras(self) -> dict[int, Camera]:
+        return {camera.camera_id: from_colmap(camera) for camera in self._db.read_all_cameras()}
+
+    def add_camera(self, camera: Camera) -> int:
+        """Its number, for `add_photo`."""
+        made = to_colmap(camera)
+        made.camera_id = self._db.write_camera(made)
+        rig = self._colmap.Rig()
+        rig.add_ref_sensor(made.sensor_id)
+        self._rigs[made.camera_id] = self._db.write_rig(rig)
+        return int(made.camera_id)
+
+    def add_photo(self, name: str, camera: int, frames: Array, sift: Array | None = None) -> None:
+        """frames: (N, 2, 3) as in Keypoints; sift: (N, 128) uint8, for COLMAP's own matching only."""
+        image = self._colmap.Image(name=name, camera_id=camera)
+        image.image_id = self._db.write_image(image)
+        frame = self._colmap.Frame()
+        frame.rig_id = self._rigs[camera]
+        frame.add_data_id(image.data_id)
+        self._db.write_frame(frame)
+        self._db.write_keypoints(image.image_id, colmap_keypoints(frames))
+        if sift is not None:
+            kind = self._colmap.FeatureExtractorType.SIFT
+            self._db.write_descriptors(image.image_id, self._colmap.FeatureDescriptors(kind, sift))
+        self._numbers[name] = image.image_id
+
+    def frames(self, name: str) -> Array:
+        """(N, 2, 3) of a photo's keypoints."""
+        found = self._db.read_keypoints(self._numbers[name])
+        return np.concatenate([found[:, 2:6].reshape(-1, 2, 2), found[:, :2, None] - HALF], 2)
+
+    # --- pairs ---
+
+    def pairs(self) -> set[Pair]:
+        """The pairs that were matched and verified, with or without success; the first was added before the second."""
+        return set(read_funnel(self._path).matches)
+
+    def matches(self, first: str, second: str) -> Array | None:
+        """(K, 2) raw matches, rows of the first and of the second; None where they were not matched."""
+        numbers = self._numbers[first], self._numbers[second]
+        return np.asarray(self._db.read_matches(*numbers), np.int64) if self._db.exists_matches(*numbers) else None
+
+    def verifiable(self, name: str) -> Verifiable:
+        """One photo as `verify` wants it."""
+        image = self._db.read_image(self._numbers[name])
+        points = np.asarray(self._db.read_keypoints(image.image_id)[:, :2], np.float64)
+        return Verifiable(self._db.read_camera(image.camera_id), points)
+
+    def verify(self, first: Verifiable, second: Verifiable, matches: Array) -> Any:
+        """What `add_pair` writes. Depends on nothing but its arguments; threads may call it at once."""
+        return self._colmap.estimate_two_view_geometry(
+            first.camera, first.points, second.camera, second.points, matches.astype(np.uint32), self._verification
+        )
+
+    def add_pair(self, first: str, second: str, matches: Array, geometry: Any) -> None:
+        """matches: (K, 2), rows of the first and of the second."""
+        numbers = self._numbers[first], self._numbers[second]
+        with self.transaction():
+            self._db.write_matches(*numbers, matches.astype(np.uint32))
+            self._db.write_two_view_geometry(*numbers, geometry)
+
+
+@contextmanager
+def opened(database: Path) -> Iterator[Store]:
+    """The database, made if it is not there."""
+    try:
+        db = pycolmap().Database.open(database)
+    except (RuntimeError, ValueError):
+        raise BadData(f"{database} is not a COLMAP database; choose another folder, or delete it.") from None
+    with db:
+        yield Store(database, db)
+
+
+def read_funnel(database: str | Path) -> Funnel:
+    """What each step left, of a finished or an unfinished run. Needs no pycolmap, which leaves out empty pairs."""
+    if not Path(database).is_file():
+        raise BadData(f"there is no database {database}; `hynet reconstruct` makes one.")
+    with closing(sqlite3.connect(database)) as file:
+        try:
+            names = dict(file.execute("SELECT image_id, name FROM images ORDER BY image_id"))
+            keypoints = dict(file.execute("SELECT image_id, rows FROM keypoints"))
+            matches, inliers = (
+                {_pair(number): rows for number, rows in file.execute(f"SELECT pair_id, rows FROM {table}")}
+                for table in ("matches", "two_view_geometries")
+            )
+        except sqlite3.DatabaseError:
+            raise BadData(f"{database} is not a COLMAP database; `hynet reconstruct` makes one.") from None
+    return Funnel(
+        {name: keypoints.get(number, 0) for number, name in names.items()},
+        {(names[a], names[b]): rows for (a, b), rows in matches.items()},
+        {(names[a], names[b]): inliers.get((a, b), 0) for a, b in matches},
+    )
+
+
+def _pair(number: int) -> tuple[int, int]:
+    """The two photos of COLMAP's pair number, which is MOST_PHOTOS * first + second."""
+    return number // MOST_PHOTOS, number % MOST_PHOTOS
+
+
+def colmap_keypoints(frames: Array) -> Array:
+    """(N, 2, 3) -> (N, 6): x y a11 a12 a21 a22."""
+    return np.concatenate([frames[:, :, 2] + HALF, frames[:, :, :2].reshape(-1, 4)], 1).astype(np.float32)

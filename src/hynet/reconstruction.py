@@ -1,0 +1,254 @@
+"""Folder of photos -> COLMAP model, by our own features and matches.
+
+Every step leaves its result on disk (docs/reconstruction.md says where), so a run that was killed goes on where it
+was, photos added to the folder are added to the model, and a run that is done costs nothing again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from . import colmap, pairing
+from .colmap import Funnel, Model, NotReconstructed, Store
+from .errors import BadInput, DataNotFound, choose
+from .extraction import Settings, cores, extract_all, name_photos
+from .features import h5_names, read_h5
+from .files import whole
+from .match_all import match_all
+from .types import Array, Progress, Table, silent
+
+KEYPOINTS = 4096  # a photo, unless told otherwise
+
+
+@dataclass(frozen=True)
+class Reconstructed:
+    """The largest model that the photos gave, in numbers: the columns of the ETH benchmark."""
+
+    model: str  # the folder
+    photos: int
+    registered: int
+    points: int
+    observations: int
+    track_length: float
+    observations_per_photo: float
+    reprojection_error: float  # pixels, mean over points
+    inlier_pairs: int
+    inlier_matches: int
+    unreadable: Mapping[str, str] = field(default_factory=dict)  # name -> why
+
+    def table(self) -> Table:
+        """One row, the photos that could not be read left out."""
+        columns = [key for key in asdict(self) if key not in ("model", "unreadable")]
+        return Table("Reconstruction", columns, {Path(self.model).name: asdict(self)})
+
+
+def reconstruct(
+    photos: str | Path,
+    out: str | Path,
+    *,
+    settings: Settings | None = None,
+    features: str | Path | None = None,
+    pairs: str = "auto",
+    ratio: float | None = None,
+    camera: str = "auto",
+    mapper: str = "incremental",
+    jobs: int = 0,
+    progress: Progress = silent,
+) -> Reconstructed:
+    """Photos in a folder -> a COLMAP model in the folder `out`.
+
+    settings: how features are made; `features`: a file of them in hloc's layout instead.
+    pairs: "auto" (all of up to 200 photos, else by likeness), "exhaustive", "retrieval", "sequence" or a file.
+    ratio: of the ratio test; None: as calibrated for the model, and none for the features of others.
+    camera: "auto" (by EXIF), "shared" (one for all photos of a size), or a known one such as "PINHOLE,fx,fy,cx,cy".
+    jobs: processes that describe and threads that match; 0 means one per core.
+    """
+    out = Path(out)
+    colmap.pycolmap()  # a missing package is told before anything is read
+    named = name_photos(_folder(photos))
+    _check(len(named), pairs, camera, mapper)
+    settings = settings or Settings(max_keypoints=KEYPOINTS)
+    ratio = _ratio(ratio, settings, features)
+    jobs = jobs or len(cores())
+    file = out / "features.h5" if features is None else Path(features)
+    note = _note(out, Path(photos), file, {"ratio": ratio, "camera": camera})
+
+    if features is None:
+        unreadable = _extract(Path(photos), file, settings, len(named), jobs, progress)
+    else:
+        unreadable = _missing(named, file)
+    _write(out / "photos.json", {**note, "unreadable": unreadable})
+    with colmap.opened(out / "database.db") as store:
+        _add_photos(store, {name: named[name] for name in named if name not in unreadable}, file, camera)
+        chosen = pairing.choose_pairs(pairs, store.names, lambda name: read_h5(file, name).descriptors)
+        match_all(store, file, chosen, ratio=ratio, threads=jobs, progress=progress)
+    progress(0, 1, "mapping")  # COLMAP does not say how far it is
+    return _map(out, named, unreadable, mapper=mapper, known_cameras=camera not in ("auto", "shared"))
+
+
+# --- At the door ---
+
+
+def _folder(photos: str | Path) -> Path:
+    if not Path(photos).is_dir():
+        raise DataNotFound(f"no folder {photos}; give the folder that holds the photos.")
+    return Path(photos)
+
+
+def _check(photos: int, pairs: str, camera: str, mapper: str) -> None:
+    """What would fail after hours is told at once."""
+    if photos < 2:
+        raise NotReconstructed("one photo is no model; a reconstruction needs two or more that overlap.")
+    pairing.check(pairs)
+    choose(colmap.MAPPERS, mapper, "mapper")
+    if camera not in ("auto", "shared"):
+        colmap.parse_camera(camera, (1, 1))
+
+
+def _ratio(ratio: float | None, settings: Settings, features: str | Path | None) -> float | None:
+    if ratio is not None and not 0 < ratio <= 1:
+        raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.8 is usual, 1 keeps all.")
+    return settings.extractor().ratio if ratio is None and features is None else ratio
+
+
+def _note(out: Path, photos: Path, features: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What photos.json will say. Matches of an earlier run are taken up only if they were made alike."""
+    inside = features.parent == out  # then the folder may be moved
+    note = {
+        "photos": str(photos.resolve()),
+        "features": features.name if inside else str(features.resolve()),
+        "settings": dict(settings),
+    }
+    if (out / "photos.json").exists():
+        before = json.loads((out / "photos.json").read_text())
+        if any(before[key] != note[key] for key in ("features", "settings")):
+            made_with = {**before["settings"], "features": before["features"]}
+            raise BadInput(f"{out} was made with other settings ({made_with}); choose another folder, or delete it.")
+    return note
+
+
+# --- Features ---
+
+
+def _extract(photos: Path, file: Path, settings: Settings, count: int, jobs: int, progress: Progress) -> dict[str, str]:
+    """Features of all photos into the file; which could not be read, and why."""
+    unreadable = dict(extract_all(photos, file, settings, jobs=jobs, progress=progress).unreadable)
+    if count - len(unreadable) < 2:
+        why = next(iter(unreadable.values()))
+        raise NotReconstructed(f"only one photo can be read, and a reconstruction needs two: {why}")
+    return unreadable
+
+
+def _missing(photos: Mapping[str, Path], file: Path) -> dict[str, str]:
+    """Which photos a features file does not know."""
+    known = set(h5_names(file))
+    missing = {name: f"{name} has no features in {file}." for name in photos if name not in known}
+    if len(photos) - len(missing) < 2:
+        raise BadInput(
+            f"{file} holds features of {len(photos) - len(missing)} of the {len(photos)} photos; a group must be named "
+            "like its photo's path in the folder."
+        )
+    return missing
+
+
+def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: str) -> None:
+    """Those that are not there yet, all at once, so that a killed run cannot change their order."""
+    new = [name for name in photos if name not in set(store.names)]
+    known = {each: number for number, each in store.cameras().items()}
+    with store.transaction():
+        for name in new:
+            features = read_h5(file, name)
+            seen_with = _camera(camera, features.image_size, photos[name])
+            # Photos of one size and EXIF focal length are of one camera.
+            shared = known.get(seen_with) if camera != "auto" or seen_with.known_focal else None
+            known[seen_with] = shared or store.add_camera(seen_with)
+            store.add_photo(name, known[seen_with], features.keypoints.frames)
+
+
+def _camera(camera: str, size: tuple[int, int], photo: Path) -> colmap.Camera:
+    if camera in ("auto", "shared"):
+        return colmap.guess_camera(size, photo)
+    return colmap.parse_camera(camera, size)
+
+
+# --- The model ---
+
+
+def _map(
+    out: Path, photos: Mapping[str, Path], unreadable: Mapping[str, str], mapper: str, known_cameras: bool
+) -> Reconstructed:
+    """From disk, where the model there was made from the same matches."""
+    funnel = colmap.read_funnel(out / "database.db")
+    made_from = _digest(funnel, mapper, known_cameras)
+    table = out / "table.json"
+    if table.exists() and all((out / name).exists() for name in colmap.MODEL_FILES):
+        told = json.loads(table.read_text())
+        if told.pop("made_from") == made_from:
+            return Reconstructed(**{**told, "model": str(out), "photos": len(photos), "unreadable": dict(unreadable)})
+    verified = {pair: count for pair, count in funnel.inliers.items() if count}
+    asked = colmap.MappingTask(
+        known_cameras=known_cameras,
+        two_view_tracks=len(funnel.keypoints) == 2,  # else left out, as COLMAP does; two photos have no others
+        threads=1,  # with more, the same matches give now this model, now another
+    )
+    try:
+        mapped = colmap.map_photos(out / "database.db", mapper, asked)
+    except NotReconstructed:
+        raise NotReconstructed(
+            f"the {len(funnel.keypoints)} photos do not overlap enough to be reconstructed: {len(verified)} of "
+            f"{len(funnel.matches)} pairs agree on a geometry; `hynet doctor {out}` says more."
+        ) from None
+    colmap.refine(mapped, known_cameras=known_cameras)
+    model = colmap.as_arrays(mapped)
+    done = Reconstructed(
+        model=str(out),
+        photos=len(photos),
+        registered=len(model.photos),
+        points=len(model.xyz),
+        observations=model.observations,
+        track_length=model.track_length,
+        observations_per_photo=model.observations / len(model.photos),
+        reprojection_error=model.reprojection_error,
+        inlier_pairs=len(verified),
+        inlier_matches=sum(verified.values()),
+        unreadable=dict(unreadable),
+    )
+    colmap.write_model(mapped, out, _colours(model, photos))
+    with whole(out / "table.md") as file:
+        file.write_text(done.table().markdown() + "\n")
+    _write(table, {**asdict(done), "made_from": made_from})  # last: it vouches for the rest
+    return done
+
+
+def _digest(funnel: Funnel, mapper: str, known_cameras: bool) -> str:
+    pairs = sorted((*pair, count, funnel.inliers[pair]) for pair, count in funnel.matches.items())
+    told = json.dumps([list(funnel.keypoints.items()), pairs, mapper, known_cameras])
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def _colours(model: Model, photos: Mapping[str, Path]) -> Array:
+    """(M, 3) uint8 RGB, the mean over the keypoints that see a point; black where its photos cannot be read."""
+    total, count = np.zeros((len(model.xyz), 3)), np.zeros((len(model.xyz), 1))
+    for photo in model.photos:
+        pixels = cv2.imread(str(photos.get(photo.name, "")))  # turned upright, as the keypoints are
+        width, height = photo.camera.size
+        if pixels is None or pixels.shape[:2] != (height, width):
+            continue
+        seen = photo.points >= 0
+        x, y = np.rint(photo.xy[seen]).astype(int).clip(0, (width - 1, height - 1)).T
+        np.add.at(total, photo.points[seen], pixels[y, x, ::-1])
+        np.add.at(count, photo.points[seen], 1)
+    return np.rint(total / np.maximum(count, 1)).astype(np.uint8)
+
+
+def _write(path: Path, value: Mapping[str, Any]) -> None:
+    with whole(path) as file:
+        file.write_text(json.dumps(value, indent=1) + "\n")

@@ -1,0 +1,99 @@
+"""Which photos are matched with which."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hynet import pairing
+from hynet.errors import BadInput, UnknownName
+
+PLACES, PHOTOS = 12, 5
+
+
+def nothing(name: str) -> np.ndarray:
+    raise AssertionError("these pairs need no descriptors")
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def places() -> dict[str, np.ndarray]:
+    """Photos of places: 200 descriptors each, half of them noisy views of what is at the place."""
+    rng = np.random.default_rng(3)
+    photos = {}
+    for place in range(PLACES):
+        here = rng.normal(size=(150, 32))
+        for k in range(PHOTOS):
+            seen = here[rng.permutation(150)[:100]] + 0.2 * rng.normal(size=(100, 32))
+            photos[f"{k}-{place}.jpg"] = unit(np.concatenate([seen, rng.normal(size=(100, 32))]))
+    return photos
+
+
+def test_up_to_200_photos_all_pairs_are_tried():
+    names = [str(k) for k in range(200)]
+    assert pairing.choose_pairs("auto", names, nothing) == list(combinations(names, 2))
+
+
+def test_retrieval_pairs_photos_of_one_place(places: dict[str, np.ndarray]):
+    names = sorted(places)
+    pairs = pairing.retrieval(names, places.__getitem__, neighbours=PHOTOS - 1)
+    same = [first.split("-")[1] == second.split("-")[1] for first, second in pairs]
+    assert len(pairs) == len(names) * (PHOTOS - 1)
+    assert np.mean(same) > 0.95
+    assert pairing.retrieval(names, places.__getitem__, neighbours=PHOTOS - 1) == pairs
+
+
+def test_beyond_200_photos_the_pairs_grow_with_the_photos():
+    rng = np.random.default_rng(0)
+    photos = {f"{k:04}": unit(rng.normal(size=(20, 8))) for k in range(230)}
+    pairs = pairing.choose_pairs("auto", list(photos), photos.__getitem__)
+    assert len(pairs) <= 230 * pairing.NEIGHBOURS
+    assert len(set(pairs)) == len(pairs)
+    assert all(first < second for first, second in pairs)
+    of_each = [sum(name in pair for pair in pairs) for name in photos]
+    assert min(of_each) >= pairing.NEIGHBOURS
+
+
+def test_a_photo_without_features_is_paired_all_the_same():
+    rng = np.random.default_rng(0)
+    photos = {
+        "a": unit(rng.normal(size=(20, 8))),
+        "b": np.zeros((0, 8), np.float32),
+        "c": unit(rng.normal(size=(9, 8))),
+    }
+    assert pairing.choose_pairs("retrieval", list(photos), photos.__getitem__) == [("a", "b"), ("a", "c"), ("b", "c")]
+
+
+def test_a_sequence_is_ordered_as_people_count():
+    names = ["img1.jpg", "img10.jpg", "img2.jpg", "img9.jpg"]
+    assert pairing.sequence(names, neighbours=1) == [
+        ("img1.jpg", "img2.jpg"),
+        ("img2.jpg", "img9.jpg"),
+        ("img9.jpg", "img10.jpg"),
+    ]
+
+
+def test_pairs_from_a_file_come_once_and_in_the_order_of_the_photos(tmp_path: Path):
+    file = tmp_path / "pairs.txt"
+    file.write_text("# hloc's layout\nb/2.jpg a/1.jpg\n\na/1.jpg b/2.jpg\n3.jpg b/2.jpg\n3.jpg 3.jpg\n")
+    names = ["3.jpg", "a/1.jpg", "b/2.jpg"]
+    assert pairing.choose_pairs(str(file), names, nothing) == [("3.jpg", "b/2.jpg"), ("a/1.jpg", "b/2.jpg")]
+
+
+@pytest.mark.parametrize("line", ["3.jpg", "3.jpg 4.jpg", "3.jpg a/1.jpg b/2.jpg"])
+def test_a_line_that_is_no_pair_is_told_with_its_number(tmp_path: Path, line: str):
+    file = tmp_path / "pairs.txt"
+    file.write_text(f"\n{line}\n")
+    with pytest.raises(BadInput, match="line 2"):
+        pairing.choose_pairs(str(file), ["3.jpg", "a/1.jpg", "b/2.jpg"], nothing)
+
+
+def test_a_word_that_is_neither_a_way_nor_a_file_is_told():
+    with pytest.raises(UnknownName, match="exhaustive"):
+        pairing.check("everything")

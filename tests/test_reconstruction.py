@@ -1,0 +1,345 @@
+"""Photos -> model: rendered photos whose cameras are known, killed runs, and folders that are no scene."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import cv2
+import h5py
+import numpy as np
+import pytest
+
+from hynet import colmap, features
+from hynet.alignment import camera_errors, centres
+from hynet.cli import main
+from hynet.colmap import NotReconstructed
+from hynet.datasets import synthetic
+from hynet.errors import BadData, BadInput, DataNotFound
+from hynet.extraction import Settings
+from hynet.reconstruction import Reconstructed, reconstruct
+
+pytest.importorskip("pycolmap")
+
+SETTINGS = Settings(descriptor="rootsift", max_keypoints=900)
+RATIO = 0.85
+
+
+@pytest.fixture(scope="module")
+def truth() -> synthetic.Scene:
+    return synthetic.scene(seed=1, photos=5, size=(400, 300))
+
+
+@pytest.fixture(scope="module")
+def photos(truth: synthetic.Scene, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scene") / "photos"
+    write(truth, range(5), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def done(photos: Path) -> Reconstructed:
+    """An undisturbed run."""
+    return run(photos, photos.parent / "model")
+
+
+def write(truth: synthetic.Scene, which: range, folder: Path) -> None:
+    folder.mkdir(exist_ok=True)
+    for k in which:
+        cv2.imwrite(str(folder / f"{k}.png"), truth.photos[k])
+
+
+def run(photos: Path, out: Path, **options) -> Reconstructed:
+    return reconstruct(photos, out, **{"settings": SETTINGS, "ratio": RATIO, "jobs": 1, **options})
+
+
+def model_files(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in colmap.MODEL_FILES}
+
+
+def errors(folder: Path | str, truth: synthetic.Scene) -> tuple[float, float]:
+    """Largest error in degrees, and in parts of the scene."""
+    model = colmap.read_model(folder)
+    rows = [int(Path(photo.name).stem) for photo in model.photos]
+    true = truth.cam_from_world[rows]
+    degrees, apart = camera_errors(np.stack([photo.cam_from_world for photo in model.photos]), true)
+    return degrees.max(), apart.max() / np.linalg.norm(np.ptp(centres(true), axis=0))
+
+
+def test_rendered_photos_give_their_cameras_back(done: Reconstructed, truth: synthetic.Scene):
+    assert done.registered == done.photos == 5
+    degrees, apart = errors(done.model, truth)
+    assert degrees < 0.1
+    assert apart < 0.01
+    assert done.reprojection_error < 0.3
+
+
+def test_the_points_lie_on_the_surfaces_that_were_rendered(done: Reconstructed, truth: synthetic.Scene):
+    model = colmap.read_model(done.model)
+    ratios = []
+    for photo in model.photos:
+        seen = photo.points >= 0
+        in_camera = model.xyz[photo.points[seen]] @ photo.cam_from_world[:, :3].T + photo.cam_from_world[:, 3]
+        x, y = np.rint(photo.xy[seen]).astype(int).T
+        ratios.append(in_camera[:, 2] / truth.depths[int(Path(photo.name).stem)][y, x])
+    scale = np.median(np.concatenate(ratios))
+    assert np.mean(np.abs(np.concatenate(ratios) / scale - 1) < 0.02) > 0.95
+
+
+def test_the_table_counts_what_the_model_holds(done: Reconstructed):
+    model, funnel = colmap.read_model(done.model), colmap.read_funnel(Path(done.model) / "database.db")
+    assert done.points == len(model.xyz)
+    assert done.observations == sum(int((photo.points >= 0).sum()) for photo in model.photos)
+    assert done.track_length == pytest.approx(done.observations / done.points)
+    assert done.inlier_matches == sum(funnel.inliers.values())
+    assert all(inliers <= funnel.matches[pair] for pair, inliers in funnel.inliers.items())
+    assert json.loads((Path(done.model) / "table.json").read_text())["points"] == done.points
+    header = (Path(done.model) / "points.ply").read_bytes()[:200]
+    assert f"element vertex {done.points}".encode() in header
+
+
+def test_points_have_the_colour_of_the_photos(done: Reconstructed, truth: synthetic.Scene):
+    model = colmap.read_model(done.model)
+    photo = model.photos[2]
+    seen = photo.points >= 0
+    x, y = np.rint(photo.xy[seen]).astype(int).T
+    grey = truth.photos[2][y, x].astype(float)
+    assert np.corrcoef(model.colours[photo.points[seen]].mean(1), grey)[0, 1] > 0.95
+
+
+def test_the_database_holds_our_pixels_plus_a_half_and_matches_in_the_right_columns(done: Reconstructed):
+    folder = Path(done.model)
+    found = features.read_h5(folder / "features.h5", "0.png")
+    with sqlite3.connect(folder / "database.db") as file:
+        (blob,) = file.execute("SELECT data FROM keypoints ORDER BY image_id").fetchone()
+        tables = [
+            file.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("matches", "two_view_geometries")
+        ]
+    stored = np.frombuffer(blob, np.float32).reshape(-1, 6)
+    assert stored[:, :2] == pytest.approx(found.keypoints.xy + 0.5)
+    assert tables == [10, 10]
+    other = features.read_h5(folder / "features.h5", "1.png")
+    with colmap.opened(folder / "database.db") as store:
+        rows = store.matches("0.png", "1.png")
+        assert rows is not None
+        turned = store.matches("1.png", "0.png")
+    assert np.array_equal(rows[:, ::-1], turned)
+    apart = np.linalg.norm(found.descriptors[rows[:, 0]] - other.descriptors[rows[:, 1]], axis=1)
+    assert apart.max() < 1
+
+
+# --- Killed, continued, extended ---
+
+SCRIPT = """
+import os, signal, sys, threading
+from hynet.extraction import Settings
+from hynet.reconstruction import reconstruct
+
+photos, out, step, after = sys.argv[1:]
+calls = 0
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def progress(done, total, what):
+    global calls
+    if what == "mapping" and step == "mapping":
+        threading.Timer(float(after), die).start()
+    elif step in what:
+        calls += 1
+        if calls > float(after):
+            die()
+
+if __name__ == "__main__":
+    settings = Settings(descriptor="rootsift", max_keypoints=900)
+    reconstruct(photos, out, settings=settings, ratio=0.85, jobs=1, progress=progress)
+"""
+
+
+def test_killed_in_every_step_and_run_again_it_is_the_same_model(photos: Path, done: Reconstructed, tmp_path: Path):
+    script, out = tmp_path / "killed.py", tmp_path / "model"
+    script.write_text(SCRIPT)
+    for step, after in [(".png", "1"), ("matching", "3"), ("mapping", "0.02")]:
+        ended = subprocess.run([sys.executable, str(script), str(photos), str(out), step, after], capture_output=True)
+        assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+        assert not (out / "table.json").exists()
+    assert len(colmap.read_funnel(out / "database.db").matches) >= 3  # what was done was kept
+    run(photos, out)
+    assert model_files(out) == model_files(Path(done.model))
+
+    # Cut off between the model's files: the table, which vouches for them, was not there yet.
+    (out / "table.json").unlink()
+    (out / "points3D.bin").write_bytes(b"")
+    run(photos, out)
+    assert model_files(out) == model_files(Path(done.model))
+
+
+def test_a_run_that_is_done_maps_nothing_again(photos: Path, done: Reconstructed):
+    before = (Path(done.model) / "points3D.bin").stat().st_mtime_ns
+    assert run(photos, Path(done.model)) == done
+    assert (Path(done.model) / "points3D.bin").stat().st_mtime_ns == before
+
+
+def test_photos_that_are_added_are_matched_with_the_others_and_no_pair_twice(truth: synthetic.Scene, tmp_path: Path):
+    folder, out = tmp_path / "photos", tmp_path / "model"
+    write(truth, range(3), folder)
+    assert run(folder, out).registered == 3
+    write(truth, range(3, 5), folder)
+    told = []
+    after = run(folder, out, progress=lambda count, total, what: told.append(what))
+    assert after.registered == 5
+    assert told.count("matching") == 10 - 3
+    assert errors(out, truth)[0] < 0.1
+
+
+def test_other_settings_do_not_mix_with_what_is_there(photos: Path, done: Reconstructed):
+    with pytest.raises(BadInput, match="other settings"):
+        run(photos, Path(done.model), ratio=0.7)
+    with pytest.raises(BadInput, match="other settings"):
+        run(photos, Path(done.model), settings=Settings(descriptor="rootsift", max_keypoints=800))
+
+
+def test_another_mapper_uses_the_same_matches(
+    photos: Path, done: Reconstructed, truth: synthetic.Scene, tmp_path: Path
+):
+    out = tmp_path / "model"
+    shutil.copytree(done.model, out)
+    told = []
+    mapped = run(photos, out, mapper="global", progress=lambda count, total, what: told.append(what))
+    assert "matching" not in told
+    assert mapped.registered == 5
+    assert errors(out, truth)[0] < 0.1
+
+
+# --- Cameras, pairs and features of one's own ---
+
+
+def test_a_known_camera_stays_as_it_is(photos: Path, done: Reconstructed, truth: synthetic.Scene, tmp_path: Path):
+    camera = colmap.pinhole_text(truth.K)
+    out = tmp_path / "model"
+    run(photos, out, features=Path(done.model) / "features.h5", camera=camera)
+    assert all(np.allclose(photo.camera.K, truth.K) for photo in colmap.read_model(out).photos)
+    assert errors(out, truth)[0] < 0.1
+
+
+def test_features_of_others_and_a_list_of_pairs(photos: Path, done: Reconstructed, tmp_path: Path):
+    """Neither scales nor angles nor scores, and not for every photo."""
+    theirs, pairs = tmp_path / "theirs.h5", tmp_path / "pairs.txt"
+    with h5py.File(Path(done.model) / "features.h5") as ours, h5py.File(theirs, "w") as file:
+        for name in ("0.png", "1.png", "2.png", "3.png"):
+            for key in ("keypoints", "descriptors", "image_size"):
+                file[f"{name}/{key}"] = ours[name][key][()]
+    pairs.write_text("0.png 1.png\n\n2.png 1.png\n3.png 2.png\n1.png 2.png\n1.png 3.png\n")
+    made = run(photos, tmp_path / "model", features=theirs, pairs=str(pairs))
+    assert made.registered == 4
+    assert list(made.unreadable) == ["4.png"]
+    tried = set(colmap.read_funnel(tmp_path / "model" / "database.db").matches)
+    assert tried == {("0.png", "1.png"), ("1.png", "2.png"), ("1.png", "3.png"), ("2.png", "3.png")}
+
+
+def test_photos_of_one_exif_focal_length_share_a_camera(truth: synthetic.Scene, tmp_path: Path):
+    from PIL import Image
+
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    exif = Image.Exif()
+    exif.get_ifd(0x8769)[0xA405] = 40  # mm on 35 mm film, 43.27 mm across
+    for k, known in ((1, {"exif": exif}), (2, {"exif": exif}), (3, {})):
+        Image.fromarray(truth.photos[k]).save(folder / f"{k}.jpg", quality=95, **known)
+    run(folder, tmp_path / "model")
+    with colmap.opened(tmp_path / "model" / "database.db") as store:
+        by_exif, guessed = store.cameras().values()
+    assert by_exif.known_focal
+    assert not guessed.known_focal
+    assert by_exif.params[0] == pytest.approx(40 / 43.27 * 500, rel=0.15)
+
+
+def test_two_photos_are_enough(photos: Path, done: Reconstructed, truth: synthetic.Scene, tmp_path: Path):
+    folder = tmp_path / "photos"
+    write(truth, range(1, 4, 2), folder)
+    made = run(folder, tmp_path / "model", features=Path(done.model) / "features.h5")
+    assert (made.registered, made.track_length) == (2, 2.0)
+
+
+# --- Folders that are no scene ---
+
+
+def test_an_empty_folder_and_no_folder_are_told(tmp_path: Path):
+    with pytest.raises(DataNotFound, match="no photos in"):
+        run(tmp_path, tmp_path / "model")
+    with pytest.raises(DataNotFound, match="no folder"):
+        run(tmp_path / "none", tmp_path / "model")
+
+
+def test_one_photo_is_no_model(truth: synthetic.Scene, tmp_path: Path):
+    folder = tmp_path / "photos"
+    write(truth, range(1), folder)
+    with pytest.raises(NotReconstructed, match="two or more"):
+        run(folder, tmp_path / "model")
+    (folder / "broken.png").write_bytes(b"not a photo")
+    with pytest.raises(NotReconstructed, match="only one photo can be read"):
+        run(folder, tmp_path / "model")
+
+
+def test_photos_of_different_things_are_told_in_one_sentence(tmp_path: Path, capsys):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for k in range(3):
+        cv2.imwrite(str(folder / f"{k}.png"), synthetic.texture((320, 240), seed=k))
+    args = [
+        "reconstruct",
+        str(folder),
+        "--out",
+        str(tmp_path / "model"),
+        "--model",
+        "rootsift",
+        "--max-keypoints",
+        "500",
+    ]
+    assert main([*args, "--ratio", "0.85"]) == 2
+    said = capsys.readouterr().err
+    assert "0 of 3 pairs agree" in said
+    assert said.count("\n") == 1
+
+
+def test_duplicates_and_photos_of_other_sizes_are_registered_where_they_belong(truth: synthetic.Scene, tmp_path: Path):
+    folder = tmp_path / "photos"
+    write(truth, range(4), folder)
+    shutil.copy(folder / "1.png", folder / "01.png")
+    half = cv2.resize(truth.photos[4], None, fx=0.5, fy=0.5, interpolation=cv2.INTER_AREA)
+    cv2.imwrite(str(folder / "4.png"), half)
+    (folder / "broken.jpg").write_bytes(b"")
+    made = run(folder, tmp_path / "model")
+    assert made.registered == 6
+    assert made.photos == 7
+    assert list(made.unreadable) == ["broken.jpg"]
+    degrees, apart = errors(tmp_path / "model", truth)
+    assert degrees < 0.2
+    assert apart < 0.01
+
+
+# --- The command ---
+
+
+def test_the_command_tells_the_contract_and_bad_options_before_any_work(photos: Path, done: Reconstructed, capsys):
+    args = ["reconstruct", str(photos), "--out", done.model, "--model", "rootsift", "--max-keypoints", "900"]
+    assert main([*args, "--ratio", "0.85", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {"registered", "photos", "points", "track_length", "reprojection_error", "model"} <= set(told)
+    assert told["points"] == done.points
+    for option in (["--camera", "PINHOLE,1"], ["--pairs", "sequins"], ["--ratio", "2"], ["--mapper", "local"]):
+        assert main([*args, *option]) == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_folder_without_a_model_and_a_file_that_is_no_database_are_told(tmp_path: Path):
+    with pytest.raises(BadData, match="no COLMAP model"):
+        colmap.read_model(tmp_path)
+    (tmp_path / "database.db").write_bytes(b"no database at all" * 100)
+    with pytest.raises(BadData, match="not a COLMAP database"):
+        colmap.read_funnel(tmp_path / "database.db")
