@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 
 from .door import enter
 from .errors import BadWeights
-from .types import Array
+from .types import Array, Descriptor
 
-TILE = 32  # patches a call: their activations stay in the cache
+TILE = 32  # patches a call: enough for a fast last product, few enough to keep all threads busy to the end
 
 
 class OnnxEngine:
@@ -23,10 +25,11 @@ class OnnxEngine:
     def __init__(self, path: str | Path, threads: int | None = None) -> None:
         import onnxruntime
 
+        self.threads = threads or _cores()
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads or len(os.sched_getaffinity(0))
-        # Threads that spin while they wait take the core from whoever shares it.
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        # Each thread takes tiles of its own: threads that share a layer wait for each other after every one.
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3  # its warnings are about its own optimisations
         try:
             self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
             (patches,), (descriptors,) = self._session.get_inputs(), self._session.get_outputs()
@@ -37,16 +40,27 @@ class OnnxEngine:
             ) from None
         self._names = [descriptors.name], patches.name
         self.about: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
-        # The patch width in sigmas that the weights were trained with, and the ratio test that suits them.
-        for number in ("support", "ratio"):
-            if number in self.about:
-                setattr(self, number, float(self.about[number]))
+        tell(self, self.about)
 
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, dim) float32 unit rows."""
         patches = enter(patches, self.patch_size)
+        tiles = [patches[start : start + TILE] for start in range(0, len(patches), TILE)]
+        with ThreadPoolExecutor(self.threads) as pool:
+            return np.concatenate([np.zeros((0, self.dim), np.float32), *pool.map(self._run, tiles)])
+
+    def _run(self, tile: Array) -> Array:
         outputs, name = self._names
-        rows = [np.zeros((0, self.dim), np.float32)]
-        for start in range(0, len(patches), TILE):
-            rows += self._session.run(outputs, {name: patches[start : start + TILE]})
-        return np.concatenate(rows)
+        return self._session.run(outputs, {name: tile})[0]
+
+
+def tell(descriptor: Descriptor, about: Mapping[str, str]) -> None:
+    """Give it the patch width in sigmas that its weights were trained with, and the ratio test that suits them."""
+    for number in ("support", "ratio"):
+        if number in about:
+            setattr(descriptor, number, float(about[number]))
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from .descriptors import DESCRIPTORS
-from .engines import OnnxEngine
+from .engines import OnnxEngine, tell
 from .errors import BadInput, BadWeights, need
 from .types import Descriptor
 
@@ -19,24 +19,60 @@ if TYPE_CHECKING:
     from .descriptors.layers import Network
 
 State = Mapping[str, "Tensor"]
+Engine = Literal["onnx", "torch"]
+ENGINES: tuple[str, ...] = get_args(Engine)
+
+MKD_TRAINED_ON = "liberty"  # of the three whitenings in MKD's published file, as most published networks
 
 
-def load(name_or_path: str | Path) -> Descriptor:
-    """A descriptor by name ("default", "rootsift"), or by the path of a checkpoint or of published weights."""
+def load(name_or_path: str | Path, engine: Engine | None = None, *, device: str | None = None) -> Descriptor:
+    """A descriptor by name ("default", "rootsift"), or by the path of a checkpoint or of published weights.
+
+    engine: what runs a network; None: ONNX Runtime if there is an .onnx file of it, else torch.
+    device: where torch runs it ("cpu", "cuda:1"); None: on the GPU if there is one.
+    """
     name, path = str(name_or_path), Path(name_or_path)
     shipped = models()
     ready = [*shipped, *(name for name, row in DESCRIPTORS.items() if not row.learnt)]
+    if engine not in (None, *ENGINES):
+        raise BadInput(f"no engine {engine!r}; choose {' or '.join(ENGINES)}.")
     if name in shipped:  # names before paths: a folder called like one does not hide it
-        return OnnxEngine(shipped[name])
-    if name in ready:
+        path = shipped[name]
+    elif name in ready:
         return DESCRIPTORS[name]()
-    if path.suffix == ".onnx" and path.is_file():
+    elif not name or not path.exists():
+        if name in DESCRIPTORS:
+            raise BadInput(f"{name} needs weights: give the path of a checkpoint or of its published weights.")
+        raise BadInput(f"no model {name!r}: there is no such file, and the names are {', '.join(ready)}.")
+    if path.suffix != ".onnx" or not path.is_file():
+        if engine == "onnx":
+            raise BadInput(
+                f"{path} is for torch; `hynet export --model {path} --to m.onnx` writes it for ONNX Runtime."
+            )
+        content = _content(path)
+        if isinstance(content, Mapping) and MKD_TRAINED_ON in content:
+            return DESCRIPTORS["mkd"](whitening=content[MKD_TRAINED_ON])
+        return _placed(from_state(_unwrapped(content, path), str(path)), device)
+    if engine != "torch":
         return OnnxEngine(path)
-    if name and path.exists():
-        return network(path).eval()
-    if name in DESCRIPTORS:
-        raise BadInput(f"{name} needs weights: give the path of a checkpoint or of its published weights.")
-    raise BadInput(f"no model {name!r}: there is no such file, and the names are {', '.join(ready)}.")
+    weights = path.with_suffix(".safetensors")
+    if not weights.exists():
+        raise BadInput(f"there are no weights for torch beside {path}; use the engine onnx.")
+    described = _placed(network(weights), device)
+    tell(described, OnnxEngine(path).about)
+    return described
+
+
+def _placed(network: Network, device: str | None) -> Network:
+    """On the device, ready to describe."""
+    torch = need("torch", "train", "a network in torch")
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return network.eval().to(device)
+    except (RuntimeError, AssertionError):  # a name that torch does not know, or a device that is not there
+        raise BadInput(
+            f"torch cannot use the device {device!r} here; choose cpu, or cuda where there is one."
+        ) from None
 
 
 def models() -> dict[str, Path]:
@@ -51,8 +87,12 @@ def network(path: str | Path) -> Network:
 
 def read_state(path: str | Path) -> State:
     """The state dict in a .safetensors file, one of our checkpoints, or a published .pth or .params file."""
+    return _unwrapped(_content(Path(path)), Path(path))
+
+
+def _content(path: Path) -> Any:
+    """What a weights file holds, still wrapped."""
     torch = need("torch", "train", "loading weights")
-    path = Path(path)
     if path.is_dir():
         raise BadWeights(f"{path} is a folder; give a weights file in it, such as best.pt.")
     if path.suffix == ".safetensors":
@@ -60,14 +100,13 @@ def read_state(path: str | Path) -> State:
     else:
         read = partial(torch.load, map_location="cpu", weights_only=True)
     try:
-        content = read(path)
+        return read(path)
     except OSError as error:
         raise BadWeights(f"cannot read {path}: {error.strerror or error}.") from None
     except Exception as error:  # each format fails in its own way, on arbitrary bytes in many
         raise BadWeights(
             f"{path} is not a weights file ({type(error).__name__}); give .pt, .pth, .params or .safetensors."
         ) from None
-    return _unwrapped(content, path)
 
 
 def from_state(state: State, source: str = "these weights") -> Network:

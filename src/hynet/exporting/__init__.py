@@ -7,17 +7,24 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .descriptors.layers import Network
-from .engines import OnnxEngine
-from .errors import HynetError, choose, need
-from .files import whole
+from ..descriptors.layers import Network
+from ..door import enter
+from ..engines import OnnxEngine
+from ..errors import BadInput, HynetError, choose, need
+from ..files import whole
+from ..types import Array
+from . import graphs, stages
 
 AGREE = 1e-4  # the largest difference of any number of a unit descriptor
+AGREE_INT8 = 0.99  # the least mean cosine to the network's own descriptors; trained networks reach 0.9999
+CALIBRATE_ON, CHECK_ON = 1024, 256  # patches
+FEWEST = 50  # patches that say something about ranges
 
 
 class Disagreement(HynetError):
@@ -51,8 +58,44 @@ def export(network: Network, path: str | Path, about: Mapping[str, str] | None =
     return difference
 
 
-def _onnx(pipeline: Pipeline, path: Path, patches: Tensor, about: Mapping[str, str]) -> np.ndarray:
-    onnx = need("onnx", "train", "writing ONNX")
+def export_int8(network: Network, path: str | Path, patches: Array, about: Mapping[str, str] | None = None) -> float:
+    """Write HyNet in 8-bit integers whose ranges come from real patches (N, S, S), some of them, always the same.
+
+    Returns the mean cosine to the network's own descriptors of patches that were not calibrated on.
+    """
+    if Path(path).suffix != ".onnx":
+        raise BadInput(f"8-bit integers are written as .onnx, not as {Path(path).name!r}.")
+    if not stages.fits(network):
+        raise BadInput("only HyNet with FRN is written in 8-bit integers; export this network without.")
+    if len(patches) < FEWEST:
+        raise BadInput(f"calibrating needs {FEWEST} patches or more, got {len(patches)}.")
+    some = np.random.default_rng(0).permutation(len(patches))[: CALIBRATE_ON + CHECK_ON]
+    unseen, seen = np.split(some, [min(CHECK_ON, len(some) // 4)])
+    unseen, seen = (enter(patches[np.sort(rows)], network.patch_size) for rows in (unseen, seen))
+    with whole(path) as temporary:
+        said = _saved(graphs.in_integers(network.eval(), seen, about or {}), temporary).describe(unseen)
+        cosine = float((said * network.describe(unseen)).sum(1).mean())
+        if not cosine > AGREE_INT8:
+            raise Disagreement(f"{path} would agree with the network only to a cosine of {cosine:.4f}; not written.")
+    return cosine
+
+
+def _onnx(pipeline: Pipeline, path: Path, patches: Tensor, about: Mapping[str, str]) -> Array:
+    if stages.fits(pipeline.network):
+        model = graphs.in_floats(pipeline.network, about)
+    else:
+        model = _by_torch(pipeline, patches)
+        for key, value in about.items():
+            model.metadata_props.add(key=key, value=value)
+    return _saved(model, path).describe(patches.numpy())
+
+
+def _saved(model: Any, path: Path) -> OnnxEngine:
+    need("onnx", "train", "writing ONNX").save(model, path)
+    return OnnxEngine(path)
+
+
+def _by_torch(pipeline: Pipeline, patches: Tensor) -> Any:
     need("onnxscript", "train", "writing ONNX")
     with warnings.catch_warnings(), _quiet("torch.onnx"):
         warnings.simplefilter("ignore")
@@ -66,14 +109,10 @@ def _onnx(pipeline: Pipeline, path: Path, patches: Tensor, about: Mapping[str, s
             verbose=False,
         )
     assert program is not None
-    model = program.model_proto
-    for key, value in about.items():
-        model.metadata_props.add(key=key, value=value)
-    onnx.save(model, path)
-    return OnnxEngine(path).describe(patches.numpy())
+    return program.model_proto
 
 
-def _pt2(pipeline: Pipeline, path: Path, patches: Tensor, about: Mapping[str, str]) -> np.ndarray:
+def _pt2(pipeline: Pipeline, path: Path, patches: Tensor, about: Mapping[str, str]) -> Array:
     batch = torch.export.Dim("N", min=1)
     torch.export.save(torch.export.export(pipeline, (patches,), dynamic_shapes=({0: batch},)), path)
     return torch.export.load(path).module()(patches).detach().numpy()
