@@ -45,7 +45,7 @@ def refine(model: Any, *, known_cameras: bool = False) -> None:
     """Adjust all of a model once more, in place, with a loss that lets no poor match pull hard.
 
     The mapper's own adjustment takes every match at its word, and descriptors that match more also match places that
-    the detector found less exactly: on fountain-P11 the cameras move from 3.0 to 2.6 mm from the truth.
+    the detector found less exactly.
     """
     colmap = pycolmap()
     options, config = colmap.BundleAdjustmentOptions(), colmap.BundleAdjustmentConfig()
