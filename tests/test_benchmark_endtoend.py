@@ -1,0 +1,320 @@
+"""Homographies and poses: known answers on made scenes, who takes part, and what is remembered."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import cv2
+import h5py
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hynet import geometry
+from hynet.benchmarks import homography, imc, methods, multiview, stereo
+from hynet.benchmarks.contestants import Contestant
+from hynet.benchmarks.methods import Setting
+from hynet.cli import main
+from hynet.datasets import scenes, synthetic
+from hynet.descriptors import DESCRIPTORS
+from hynet.errors import BadData, BadInput
+from hynet.types import Features, Keypoints
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory, monkeypatch):
+    path = tmp_path_factory.mktemp("cache")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(path))
+    return path
+
+
+def unit(rows):
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+
+
+def features(xy, descriptors, size=(320, 240), ratio=None):
+    ones = np.ones(len(xy))
+    return Features(Keypoints.from_circles(xy, ones, 0 * ones, ones), unit(descriptors), size, ratio)
+
+
+def write_h5(path, named):
+    """name -> Features, as hloc writes them."""
+    with h5py.File(path, "w") as file:
+        for name, each in named.items():
+            file[f"{name}/keypoints"] = each.keypoints.xy
+            file[f"{name}/descriptors"] = each.descriptors.T.astype(np.float16)
+            file[f"{name}/scores"] = each.keypoints.scores
+            file[f"{name}/image_size"] = each.image_size
+
+
+# --- homography -----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def sequences(tmp_path_factory):
+    """Two sequences of two photos, and features that sit exactly where the homography says."""
+    root = tmp_path_factory.mktemp("sequences")
+    rng = np.random.default_rng(0)
+    right, wrong = {}, {}
+    for seed, name in enumerate(("graf", "wall")):
+        first, second, H = synthetic.photo_pair(seed, (320, 240))
+        (root / name).mkdir()
+        cv2.imwrite(str(root / name / "1.png"), first)
+        cv2.imwrite(str(root / name / "2.png"), second)
+        np.savetxt(root / name / "H_1_2", H)
+        xy = rng.uniform(20, 220, (400, 2))
+        there = geometry.transfer(H, xy)
+        xy = xy[np.all((there > 0) & (there < [319, 239]), axis=1)][:200]
+        rows = rng.normal(size=(200, 32))
+        right[f"{name}/1.png"] = wrong[f"{name}/1.png"] = features(xy, rows)
+        right[f"{name}/2.png"] = features(geometry.transfer(H, xy), rows)
+        wrong[f"{name}/2.png"] = features(rng.uniform(20, 220, (200, 2)), rows)
+    write_h5(root / "right.h5", right)
+    write_h5(root / "wrong.h5", wrong)
+    return root
+
+
+def test_features_that_sit_right_are_perfect_and_others_are_not(sequences):
+    files = (sequences / "right.h5", sequences / "wrong.h5")
+    found = homography.run([], sequences, features=files, against="wrong")
+    right, wrong = found.rows["right"], found.rows["wrong"]
+    assert right["mma1"] == right["mma10"] == right["repeatability"] == 100
+    assert right["auc3"] > 99
+    assert (right["correct"], right["matches"]) == (200, 200)
+    assert (wrong["auc10"], wrong["matches"]) == (0, 200)
+    assert wrong["mma3"] < 5
+    (better,) = [each for each in found.comparisons if each.column == "mma3" and each.method == "right"]
+    assert better.interval[0] > 90
+
+
+def test_descriptors_share_their_keypoints_and_sanity_rows_score_nothing(sequences):
+    found = homography.run(["rootsift", "beblid"], sequences, max_keypoints=300)
+    assert list(found.rows) == ["rootsift", "beblid", "random", "constant"]
+    assert len({row["repeatability"] for row in found.rows.values()}) == 1
+    assert found.rows["rootsift"]["mma3"] > 50
+    assert found.rows["rootsift"]["auc5"] > 50
+    assert found.rows["random"]["auc5"] < 20
+    low, high = found.intervals["rootsift"]["mma3"]
+    assert low <= found.rows["rootsift"]["mma3"] <= high
+    assert len(found.details["sequences"]["beblid"]["wall"]["mma3"]) == 1
+
+
+def test_two_detectors_give_two_rows_a_model(sequences):
+    found = homography.run(["rootsift"], sequences, detector=("dog", "keynet"), max_keypoints=100)
+    assert list(found.rows)[:2] == ["dog+rootsift", "keynet+rootsift"]
+
+
+def test_the_second_run_describes_nothing(sequences):
+    class Counting:
+        patch_size, dim = 32, 128
+        described = 0
+
+        def describe(self, patches):
+            Counting.described += len(patches)
+            return DESCRIPTORS["rootsift"]().describe(patches)
+
+    model = Contestant("counting", Counting(), fingerprint="counting")
+    first = homography.run([model], sequences, max_keypoints=100)
+    before = Counting.described
+    assert homography.run([model], sequences, max_keypoints=100).rows == first.rows
+    assert Counting.described == before > 0
+
+
+def test_no_features_at_all_are_an_answer(tmp_path, sequences):
+    nothing = features(np.zeros((0, 2)), np.zeros((0, 32)))
+    write_h5(tmp_path / "none.h5", {f"{s}/{k}.png": nothing for s in ("graf", "wall") for k in (1, 2)})
+    row = homography.run([], sequences, features=(tmp_path / "none.h5",)).rows["none"]
+    assert row["mma3"] == row["auc5"] == row["correct"] == row["repeatability"] == 0
+
+
+def test_the_command_writes_what_the_contract_says(sequences, tmp_path, capsys):
+    args = ["evaluate", "homography", "--model", "opencv-sift", "--data", str(sequences), "--max-keypoints", "200"]
+    assert main([*args, "--out", str(tmp_path / "out"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert {"mma3", "auc5", "correct"} <= set(told["rows"]["opencv-sift"])
+    assert {"mma3", "auc5", "correct"} <= set(told["intervals"]["opencv-sift"])
+    assert (tmp_path / "out" / "homography.md").exists()
+
+
+def test_the_corner_error_is_the_mean_over_four_corners():
+    xy = np.random.default_rng(0).uniform(0, 200, (50, 2))
+    moved = np.array([[1, 0, 3], [0, 1, 4], [0, 0, 1.0]])  # every corner 5 pixels away
+    errors = homography.corner_errors(xy, geometry.transfer(moved, xy), np.eye(3), (200, 100))
+    np.testing.assert_allclose(errors, 5, atol=0.01)
+
+
+# --- imc ------------------------------------------------------------------------------------------------------------
+
+
+def write_scene(root, seed=0, photos=3):
+    """Cameras around 300 points, exact features, and the same with every row of a photo another's."""
+    rng = np.random.default_rng(seed)
+    (root / "images").mkdir(parents=True)
+    (root / "calibration").mkdir()
+    right, wrong = {}, {}
+    rows = rng.normal(size=(300, 32))
+    K = np.array([[300, 0, 159.5], [0, 300, 119.5], [0, 0, 1.0]])
+    world = rng.uniform([-1, -1, 3], [1, 1, 6], (300, 3))
+    for k in range(photos):
+        angle = np.radians(8 * k)
+        R = np.array([[np.cos(angle), 0, np.sin(angle)], [0, 1, 0], [-np.sin(angle), 0, np.cos(angle)]])
+        T = np.array([-0.5 * k, 0.1 * k, 0.2 * k])
+        seen = (world @ R.T + T) @ K.T
+        cv2.imwrite(str(root / "images" / f"{k}.png"), synthetic.texture((320, 240), seed + k))
+        with h5py.File(root / "calibration" / f"calibration_{k}.h5", "w") as file:
+            file["K"], file["R"], file["T"] = K, R, T
+        right[f"{k}.png"] = features(seen[:, :2] / seen[:, 2:], rows)
+        wrong[f"{k}.png"] = features(seen[:, :2] / seen[:, 2:], rng.permutation(rows))
+    write_h5(root / "right.h5", right)
+    write_h5(root / "wrong.h5", wrong)
+    return root
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory):
+    return write_scene(tmp_path_factory.mktemp("scenes") / "tower")
+
+
+def test_exact_features_give_exact_poses_and_shuffled_ones_none(scene):
+    found = imc.run([], scene, features=(scene / "right.h5", scene / "wrong.h5"), against="wrong")
+    assert found.rows["right"]["maa10"] == 100
+    assert found.rows["wrong"]["maa10"] < 40
+    assert found.rows["random"]["maa10"] == found.rows["constant"]["maa10"] == 0
+    assert max(max(pair) for pair in found.details["errors"]["right"]["tower"]) < 0.2
+    (better,) = found.comparisons
+    assert better.difference == pytest.approx(100 - found.rows["wrong"]["maa10"])
+    assert "Key.Net + HyNet" in found.paper.rows
+
+
+def test_scenes_count_alike(tmp_path):
+    write_scene(tmp_path / "a", seed=1)
+    write_scene(tmp_path / "b", seed=2)
+    named = {f"{s}/images/{k}.png": s for s in "ab" for k in range(3)}
+    mixed = {}
+    for name, source in named.items():
+        with h5py.File(tmp_path / source / ("right.h5" if source == "a" else "wrong.h5")) as file:
+            group = file[name.rsplit("/", 1)[1]]
+            mixed[name] = features(np.array(group["keypoints"]), np.array(group["descriptors"]).T.astype(np.float32))
+    write_h5(tmp_path / "mixed.h5", mixed)
+    row = imc.run([], tmp_path, features=(tmp_path / "mixed.h5",)).rows["mixed"]
+    assert row["a"] == 100
+    assert row["maa10"] == pytest.approx((row["a"] + row["b"]) / 2)
+
+
+def test_no_features_fail_and_do_not_break(scene, tmp_path):
+    nothing = features(np.zeros((0, 2)), np.zeros((0, 32)))
+    write_h5(tmp_path / "none.h5", {f"{k}.png": nothing for k in range(3)})
+    assert imc.run([], scene, features=(tmp_path / "none.h5",)).rows["none"]["maa10"] == 0
+
+
+@given(seed=st.integers(0, 1000), ratio=st.floats(0.5, 1.0), counts=st.tuples(st.integers(1, 12), st.integers(1, 12)))
+def test_the_ratio_test_in_both_directions_is_the_loops(seed, ratio, counts):
+    rng = np.random.default_rng(seed)
+    a, b = (features(rng.uniform(0, 99, (count, 2)), rng.normal(size=(count, 3))) for count in counts)
+    apart = np.linalg.norm(a.descriptors[:, None] - b.descriptors[None], axis=2)
+
+    def chosen(distances, k):
+        order = np.argsort(distances[k])
+        alone = len(order) == 1
+        return order[0] if alone or distances[k, order[0]] <= ratio * distances[k, order[1]] else None
+
+    slow = [
+        (i, chosen(apart, i))
+        for i in range(len(apart))
+        if chosen(apart, i) is not None and chosen(apart.T, chosen(apart, i)) == i
+    ]
+    assert [tuple(pair) for pair in stereo.matches_both_ways(a, b, ratio)] == slow
+
+
+def test_one_place_found_twice_is_matched_once():
+    xy = np.array([[5.0, 5.0], [5.0, 5.0], [50.0, 9.0]])
+    both = features(xy, np.eye(3))
+    assert len(stereo.matches_both_ways(both, both, 0.9)) == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [["--ratio", "1.5"], ["--seeds", "0"], ["--detector", "eyes"], ["--model", "nobody"], ["--against", "me"]],
+)
+def test_bad_options_leave_with_code_two(scene, options, capsys):
+    assert main(["evaluate", "imc", "--data", str(scene), *options]) == 2
+    assert capsys.readouterr().err.startswith("hynet: ")
+
+
+def test_bags_of_exact_features_are_reconstructed_and_shuffled_ones_fail(tmp_path):
+    write_scene(tmp_path / "tower", photos=6)
+    files = (tmp_path / "tower" / "right.h5", tmp_path / "tower" / "wrong.h5")
+    found = imc.run([], tmp_path, task="multiview", bags=1, features=files, against="wrong")
+    assert found.rows["right"]["maa10"] > 80
+    assert found.rows["wrong"]["maa10"] == 0
+    assert found.benchmark == "imc-multiview"
+
+
+def test_listed_bags_come_before_drawn_ones(tmp_path):
+    folder = write_scene(tmp_path / "tower", photos=6)
+    (scene,) = scenes.load(tmp_path)
+    drawn = multiview.chosen_bags(scene, 3)
+    assert [len(bag) for bag in drawn[5]] == [5, 5, 5]
+    assert len(set(drawn[5])) == 3
+    (folder / "sub_set").mkdir()
+    (folder / "sub_set" / "5bag_000.txt").write_text(
+        "images/0.png\nimages/1.png\nimages/2.png\nimages/3.png\nimages/5.png\n"
+    )
+    assert multiview.chosen_bags(scenes.load(tmp_path)[0], None) == {5: [("0", "1", "2", "3", "5")]}
+
+
+def test_a_scene_too_small_for_a_bag_is_told(scene):
+    with pytest.raises(BadData, match="a bag needs at least 5"):
+        multiview.chosen_bags(scenes.load(scene)[0], None)
+
+
+# --- who takes part -------------------------------------------------------------------------------------------------
+
+
+def test_groups_of_a_features_file_may_be_named_by_more_or_less_of_the_path(sequences, tmp_path):
+    photo = sequences / "graf" / "1.png"
+    one = features(np.array([[3.0, 4.0]]), np.ones((1, 8)))
+    for name in ("1.png", "graf/1.png", f"{sequences.name}/graf/1.png"):
+        write_h5(tmp_path / "f.h5", {name: one})
+        *_, method = methods.enter([], Setting(), files=[tmp_path / "f.h5"], photos=[photo])
+        np.testing.assert_allclose(method.features(photo).keypoints.xy, [[3, 4]])
+
+
+def test_one_group_for_two_photos_is_refused(sequences, tmp_path):
+    one = features(np.array([[3.0, 4.0]]), np.ones((1, 8)))
+    write_h5(tmp_path / "f.h5", {"1.png": one})
+    with pytest.raises(BadData, match="several photos"):
+        methods.enter(
+            [], Setting(), files=[tmp_path / "f.h5"], photos=[sequences / s / "1.png" for s in ("graf", "wall")]
+        )
+    with pytest.raises(BadData, match="no features of"):
+        methods.enter([], Setting(), files=[tmp_path / "f.h5"], photos=[sequences / "graf" / "2.png"])
+
+
+def test_a_features_file_gives_its_strongest(sequences, tmp_path):
+    rng = np.random.default_rng(0)
+    keypoints = Keypoints.from_circles(rng.uniform(0, 99, (9, 2)), np.ones(9), np.zeros(9), np.arange(9.0))
+    write_h5(tmp_path / "f.h5", {"graf/1.png": Features(keypoints, unit(rng.normal(size=(9, 8))), (320, 240))})
+    photo = sequences / "graf" / "1.png"
+    *_, method = methods.enter([], Setting(max_keypoints=3), files=[tmp_path / "f.h5"], photos=[photo])
+    np.testing.assert_array_equal(method.features(photo).keypoints.scores, [8, 7, 6])
+
+
+def test_photos_of_one_name_size_and_time_are_told_apart(tmp_path):
+    photos = []
+    for seed in (1, 2):
+        photos.append(tmp_path / str(seed) / "1.pgm")
+        photos[-1].parent.mkdir()
+        cv2.imwrite(str(photos[-1]), synthetic.texture((96, 96), seed))
+        os.utime(photos[-1], (1, 1))
+    rootsift, *_ = methods.enter(["rootsift"], Setting())
+    first, second = map(rootsift.features, photos)
+    assert len(first) != len(second) or not np.array_equal(first.keypoints.xy, second.keypoints.xy)
+
+
+def test_a_method_is_named_once():
+    with pytest.raises(BadInput, match="opencv-sift is named twice"):
+        methods.enter(["opencv-sift", "opencv-sift"], Setting())
