@@ -11,7 +11,7 @@ from hynet.example import example
 
 first, second = map(images.read, sys.argv[1:3]) if len(sys.argv) > 2 else example().photos  # (H, W) grey
 
-extract = hynet.Extractor(detector="dog", descriptor="rootsift", max_keypoints=2048)
+extract = hynet.Extractor(detector="dog", descriptor="default", max_keypoints=2048)
 a, b = extract(first), extract(second)  # Features
 matches = hynet.match(a, b)  # mutual nearest neighbours that pass the ratio test
 fit = hynet.verify(a, b, matches, geometry="fundamental")  # .matches, .inliers, .model

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -188,17 +189,27 @@ def _at_once(tasks: Mapping[str, Task], settings: Settings, jobs: int) -> Outcom
     for share in _shares(jobs):
         shares.put(share)
     with _few_threads(jobs), ProcessPoolExecutor(jobs, context, _start_worker, (settings, shares)) as pool:
-        names = {pool.submit(_work, task): name for name, task in tasks.items()}
+        with _main_left_alone():  # processes start when work is submitted
+            names = {pool.submit(_work, task): name for name, task in tasks.items()}
         try:
             for future in as_completed(names):
                 yield names[future], future.result()
         except BrokenProcessPool:
-            raise BadInput(
-                "a process ended early: try fewer jobs if memory is short, "
-                'and in a script call this below `if __name__ == "__main__":`.'
-            ) from None
+            raise BadInput("a process ended early: try fewer jobs if memory is short.") from None
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _main_left_alone() -> Iterator[None]:
+    """A spawned process would run the caller's script once more, which ours have no need of."""
+    main = sys.modules["__main__"]
+    hidden = {name: value for name, value in vars(main).items() if name in ("__file__", "__spec__")}
+    main.__file__ = main.__spec__ = None
+    try:
+        yield
+    finally:
+        vars(main).update(hidden)
 
 
 def _extract_one(extract: Extractor, task: Task) -> str | None:
