@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import cv2
 import numpy as np
@@ -16,6 +17,7 @@ from hynet.benchmarks.contestants import Contestant
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.datasets.hpatches import COLUMNS
+from hynet.door import enter
 from hynet.errors import BadData, DataNotFound
 
 SIZES = (14, 9, 23)
@@ -209,9 +211,41 @@ def test_what_is_written_as_csv_scores_as_what_was_described(release, capsys, tm
     ours = evaluate(capsys, "--model", "rootsift", *args, "--write-csv", tmp_path)["rows"]["rootsift"]
     rows = np.loadtxt(tmp_path / "rootsift" / "v_two" / "t5.csv", delimiter=",")
     assert rows.shape == (16, 128)
+    assert [path.name for path in tmp_path.iterdir()] == ["rootsift"]  # nobody wants to read the sanity rows
     theirs = evaluate(capsys, "--csv", tmp_path / "rootsift", *args)["rows"]
     assert theirs[str(tmp_path / "rootsift")] == ours
     assert list(theirs) == [str(tmp_path / "rootsift"), "random", "constant"]
+
+
+def test_a_folder_of_csv_named_like_a_model_does_not_vanish(release, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    evaluate(capsys, "--model", "sift", "--data", release, "--write-csv", ".")
+    assert main(["evaluate", "hpatches", "--model", "sift", "--csv", "sift", "--data", str(release)]) == 2
+    assert "sift is named twice" in capsys.readouterr().err
+
+
+class Grey:
+    patch_size, dim = 32, 1024
+
+    def describe(self, patches):
+        return enter(patches, 32).reshape(len(patches), -1).astype(np.float32)
+
+
+def test_stacks_are_cut_from_image_sequences_and_those_of_removed_ones_take_no_part(capsys, tmp_path):
+    for number, name in enumerate(("one", "two")):
+        picture = synthetic.texture((128, 96), number)
+        (tmp_path / name).mkdir()
+        for k in range(1, 7):
+            cv2.imwrite(str(tmp_path / name / f"{k}.png"), picture)
+            np.savetxt(tmp_path / name / f"H_1_{k}", np.eye(3))
+    both = hpatches.run([Contestant("grey", Grey())], tmp_path)
+    assert both.rows["grey"]["matching_easy"] > both.rows["random"]["matching_easy"]
+    shutil.rmtree(tmp_path / "two")
+    alone = hpatches.run([Contestant("grey", Grey())], tmp_path)
+    assert list(alone.details["sequences"]) == ["one"]
+    assert alone.rows["grey"]["retrieval"] is None
+    assert alone.details["sequences"]["one"] == both.details["sequences"]["one"]
+    assert any(note.startswith("No retrieval") for note in alone.notes)
 
 
 def test_the_release_s_own_lists_are_used_where_they_are_given(release, tmp_path):

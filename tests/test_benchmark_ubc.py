@@ -89,7 +89,8 @@ def test_models_fill_the_columns_that_their_training_allows(scenes):
     assert set(rows["nets/HyNet_LIB.pth"]) & combinations == {"LIB>ND", "LIB>YOS"}
     assert set(rows["nets/HyNet_ND.pth"]) & combinations == {"ND>LIB", "ND>YOS"}
     assert set(rows["mine"]) & combinations == combinations
-    family = rows["HyNet_*.pth"]
+    assert list(rows) == [*names, "random", "constant", "nets/HyNet_*.pth"]  # as given, then what they make together
+    family = rows["nets/HyNet_*.pth"]
     assert set(family) & combinations == {"LIB>ND", "LIB>YOS", "ND>LIB", "ND>YOS"}
     assert family["fpr95"] == pytest.approx(np.mean([family[c] for c in set(family) & combinations]))
     assert evaluation.paper is not None
@@ -114,15 +115,35 @@ def test_sets_of_other_names_get_a_column_each(tmp_path):
 @pytest.mark.parametrize(
     ("name", "scene"),
     [
-        ("hynet-liberty.pth", "liberty"),
-        ("/w/HyNet_YOS.pth", "yosemite"),
-        ("HN_nd.pt", "notredame"),
-        ("default", None),
-        ("end.pth", None),
+        ("hynet-liberty.pth", ("liberty",)),
+        ("/w/HyNet_YOS.pth", ("yosemite",)),
+        ("HN_nd.pt", ("notredame",)),
+        ("both-lib-nd.pt", ("liberty", "notredame")),
+        ("default", ()),
+        ("end.pth", ()),
     ],
 )
 def test_the_training_scene_is_read_from_the_name(name, scene):
     assert ubc.trained_on(name) == scene
+
+
+def test_a_checkpoint_of_a_run_is_known_by_what_the_run_says_of_its_data(scenes, tmp_path):
+    names = []
+    for scene in ("liberty", "yosemite"):
+        (tmp_path / f"run-{scene}").mkdir()
+        (tmp_path / f"run-{scene}/run.json").write_text(json.dumps({"data": {f"sets/{scene}": {}}}))
+        names.append(str(tmp_path / f"run-{scene}/best.pt"))
+    rows = ubc.run([Contestant(name, Mean()) for name in names], scenes).rows
+    assert {"LIB>ND", "LIB>YOS", "YOS>LIB", "YOS>ND"} < set(rows[str(tmp_path / "run-*/best.pt")])
+    assert "LIB>YOS" not in rows[names[1]]
+
+
+def test_a_model_trained_on_every_set_there_is_still_gets_a_row(tmp_path):
+    for seed, name in enumerate(("liberty", "yosemite")):
+        make(tmp_path / name, seed)
+    evaluation = ubc.run([Contestant("both-lib-yos.pth", Mean())], tmp_path)
+    assert set(evaluation.rows["both-lib-yos.pth"]) == {"fpr95", "fpr95_hynet", "fpr95_hardnet"}
+    assert any(note.endswith("tested on: both-lib-yos.pth.") for note in evaluation.notes)
 
 
 def test_missing_sets_and_pairs_are_told(tmp_path, scenes):

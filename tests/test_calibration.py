@@ -206,3 +206,11 @@ def test_a_person_reads_tables_and_where_it_was_saved(sequence, tmp_path, capsys
     ]:
         assert main(["calibrate", "--pairs", str(pairs), "--model", "rootsift", "--out", str(place)]) == 2
         assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("most", ["0", "-1"])
+def test_a_calibration_that_fails_leaves_nothing_behind(sequence, tmp_path, capsys, most):
+    out = tmp_path / "new.json"
+    assert main(["calibrate", "--pairs", str(sequence), "--most", most, "--out", str(out)]) == 2
+    assert "at least one pair" in capsys.readouterr().err
+    assert not out.exists()

@@ -100,7 +100,14 @@ def test_every_reason_is_found_where_it_was_made(tmp_path):
 
     change(folder, damage)
     (folder / "photos.json").write_text(
-        json.dumps({"photos": "/my/photos", "unreadable": {"z.jpg": "z.jpg is no photo."}})
+        json.dumps(
+            {
+                "photos": "/my/photos",
+                "features": "features.h5",
+                "settings": {"model": "sift", "max_keypoints": 900, "ratio": None},
+                "unreadable": {"z.jpg": "z.jpg is no photo."},
+            }
+        )
     )
     found = {finding.photo: finding for finding in examine(folder).findings}
     assert {name: finding.reason for name, finding in found.items()} == {
@@ -119,6 +126,8 @@ def test_every_reason_is_found_where_it_was_made(tmp_path):
     assert f"sees {POINTS} 3-D points" in found["p11.jpg"].sentence
     commands = " ".join(line for finding in found.values() for line in finding.advice)
     assert "hynet match /my/photos/p7.jpg" in commands
+    # Without the options that it was made with, the folder would be refused.
+    assert f"hynet reconstruct /my/photos --out {folder} --model sift --max-keypoints 900 --mapper global" in commands
     assert "{" not in commands
 
 
@@ -234,6 +243,7 @@ def test_looking_changes_no_byte_of_the_database(tmp_path):
 
 def test_two_descriptors_on_the_same_keypoints_are_compared(tmp_path):
     full, poor = made(tmp_path / "full", 4), made(tmp_path / "poor", 4, out_of_model=(4,))
+    assert "mapping alone" in compare(examine(full), examine(poor)).verdict
 
     def halve(tables: sqlite3.Connection) -> None:
         for pair in pairs_of(tables, 4):
@@ -339,5 +349,6 @@ def test_a_reconstruction_with_a_black_and_a_broken_photo_is_explained(tmp_path,
     reasons = {missing["photo"]: missing["reason"] for missing in told["missing"]}
     assert reasons == {"black.png": "no keypoints", "broken.jpg": "unreadable"}
     assert told["registered"] == 3
+    assert f"{told['model']}: 5 photos, 3 in the model, 2 missing" in examine(model).text()
     for counts in told["photos"].values():
         assert counts["detected"] >= counts["matched"] >= counts["verified"] >= counts["triangulated"]

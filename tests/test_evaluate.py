@@ -156,6 +156,16 @@ def test_stamps_and_contents_change_with_the_files(tmp_path):
     assert cache.code("door.py") != cache.code("engines.py")
 
 
+def test_weights_that_lie_beside_code_are_part_of_its_fingerprint(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "PACKAGE", tmp_path)
+    (tmp_path / "detectors").mkdir()
+    prints = []
+    for name in ("net.py", "net.onnx", "net.md"):
+        (tmp_path / "detectors" / name).write_text("something")
+        prints.append(cache.code("detectors"))
+    assert prints[0] != prints[1] == prints[2]
+
+
 def test_describing_goes_on_where_it_was_killed():
     class Dies:
         patch_size, dim = 4, 1

@@ -12,6 +12,7 @@ import h5py
 import numpy as np
 import pytest
 
+from hynet import descriptors
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, UnknownName
 from hynet.extraction import Settings, extract_all, name_photos
@@ -122,11 +123,26 @@ def test_a_second_run_adds_only_what_is_new(tmp_path):
 def test_features_of_two_kinds_are_not_mixed(tmp_path):
     photos = write_photos(tmp_path / "photos", ["a.png"])
     extract_all(photos, tmp_path / "f.h5", ROOTSIFT)
-    with pytest.raises(BadInput, match="other settings"):
+    with pytest.raises(BadInput, match=r"other settings \(descriptor was rootsift, now sift"):
         extract_all(photos, tmp_path / "f.h5", Settings(descriptor="sift"))
+    h5py.File(tmp_path / "other.h5", "w").close()
+    with pytest.raises(BadInput, match="not made by `hynet extract`"):
+        extract_all(photos, tmp_path / "other.h5", ROOTSIFT)
     (tmp_path / "text.h5").write_text("not HDF5")
     with pytest.raises(BadData, match="not a features file"):
         extract_all(photos, tmp_path / "text.h5", ROOTSIFT)
+
+
+def test_a_model_that_was_trained_on_is_another_model(tmp_path):
+    torch = pytest.importorskip("torch")
+    photos = write_photos(tmp_path / "photos", ["a.png"])
+    learnt = Settings(descriptor=str(tmp_path / "net.pt"), max_keypoints=5)
+    torch.save(descriptors.TFeat().state_dict(), tmp_path / "net.pt")
+    assert extract_all(photos, tmp_path / "f.h5", learnt).new == 1
+    assert extract_all(photos, tmp_path / "f.h5", learnt).new == 0
+    torch.save(descriptors.TFeat().state_dict(), tmp_path / "net.pt")
+    with pytest.raises(BadInput, match=r"other settings \(weights was"):
+        extract_all(photos, tmp_path / "f.h5", learnt)
 
 
 def test_unreadable_photos_are_listed_and_the_others_done_by_several_processes(tmp_path):

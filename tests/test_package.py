@@ -193,6 +193,23 @@ def test_bad_arguments_leave_with_code_two_and_a_hint(args, capsys):
     assert not captured.out
 
 
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ("match --ratio abc", "--ratio cannot be 'abc': it takes FLOAT"),
+        ("match --max-keypoints 1.5", "--max-keypoints cannot be '1.5': it takes INT"),
+        ("match --rat 3", "Unrecognized options: --rat, 3; perhaps you meant --ratio"),
+        ("export --to m.onnx", "missing: --model PATH"),
+        ("doctor", "missing: PATH"),
+        ("evaluate ubc --model sift", "missing: --data PATH"),
+    ],
+)
+def test_a_wrong_option_gets_one_short_sentence(args, sentence, capsys):
+    assert main(args.split()) == 2
+    prog = " ".join(args.split()[: 2 if "ubc" in args else 1])
+    assert capsys.readouterr().err == f"hynet: {sentence}. `hynet {prog} --help` shows what there is.\n"
+
+
 def test_both_ways_to_start_the_command_line_agree():
     ways = [[sys.executable, "-m", "hynet"], [str(Path(sys.executable).with_name("hynet"))]]
     outputs = [subprocess.run([*way, "--help"], capture_output=True, text=True).stdout for way in ways]

@@ -20,6 +20,7 @@ from hynet.alignment import camera_errors, centres
 from hynet.cli import main
 from hynet.colmap import NotReconstructed
 from hynet.datasets import synthetic
+from hynet.doctor.examination import examine
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.extraction import Settings
 from hynet.reconstruction import Reconstructed, reconstruct
@@ -179,6 +180,46 @@ def test_killed_in_every_step_and_run_again_it_is_the_same_model(photos: Path, d
     assert model_files(out) == model_files(Path(done.model))
 
 
+def test_the_table_of_an_earlier_model_does_not_vouch_for_a_half_written_one(
+    photos: Path, done: Reconstructed, tmp_path: Path
+):
+    out = tmp_path / "model"
+    shutil.copytree(done.model, out)
+    (out / "points.ply").unlink()
+    (out / "points.ply").mkdir()  # the last of the files cannot be written
+    with pytest.raises(BadInput, match="cannot write"):
+        run(photos, out, mapper="global")
+    (out / "points.ply").rmdir()
+    run(photos, out)
+    assert model_files(out) == model_files(Path(done.model))
+
+
+def test_two_runs_at_once_do_not_mix(photos: Path, done: Reconstructed, tmp_path: Path):
+    out, said = tmp_path / "model", []
+
+    def meanwhile(count: int, total: int, what: str) -> None:
+        if not said:
+            with pytest.raises(BadInput, match="another run is at work") as told:
+                run(photos, out)
+            said.append(told.value)
+
+    run(photos, out, progress=meanwhile)
+    assert said
+    assert model_files(out) == model_files(Path(done.model))
+
+
+def test_photos_that_have_gone_or_changed_are_told(photos: Path, done: Reconstructed, tmp_path: Path):
+    folder = tmp_path / "photos"
+    shutil.copytree(photos, folder)
+    assert run(folder, Path(done.model)).registered == 5  # the folder may be moved
+    shutil.copy(folder / "2.png", folder / "3.png")
+    with pytest.raises(BadInput, match=r"another photo 3\.png"):
+        run(folder, Path(done.model))
+    (folder / "3.png").unlink()
+    with pytest.raises(BadInput, match=r"also holds 3\.png"):
+        run(folder, Path(done.model))
+
+
 def test_a_run_that_is_done_maps_nothing_again(photos: Path, done: Reconstructed):
     before = (Path(done.model) / "points3D.bin").stat().st_mtime_ns
     assert run(photos, Path(done.model)) == done
@@ -238,8 +279,37 @@ def test_features_of_others_and_a_list_of_pairs(photos: Path, done: Reconstructe
     made = run(photos, tmp_path / "model", features=theirs, pairs=str(pairs))
     assert made.registered == 4
     assert list(made.unreadable) == ["4.png"]
+    (lost,) = examine(tmp_path / "model").findings
+    assert (lost.photo, lost.reason) == ("4.png", "no features")
     tried = set(colmap.read_funnel(tmp_path / "model" / "database.db").matches)
     assert tried == {("0.png", "1.png"), ("1.png", "2.png"), ("1.png", "3.png"), ("2.png", "3.png")}
+
+
+def test_features_without_the_size_of_the_photo_leave_its_centre_where_it_is(
+    photos: Path, done: Reconstructed, tmp_path: Path
+):
+    theirs = tmp_path / "theirs.h5"
+    with h5py.File(Path(done.model) / "features.h5") as ours, h5py.File(theirs, "w") as file:
+        for name in ours:
+            for key in ("keypoints", "descriptors"):
+                file[f"{name}/{key}"] = ours[name][key][()]
+    run(photos, tmp_path / "model", features=theirs)
+    assert {photo.camera.size for photo in colmap.read_model(tmp_path / "model").photos} == {(400, 300)}
+
+
+@pytest.mark.parametrize(("spoilt", "why"), [(np.nan, "not numbers"), (None, "of sizes 128 and 64")])
+def test_features_that_cannot_be_matched_are_told_before_they_are(
+    photos: Path, done: Reconstructed, tmp_path: Path, spoilt: float | None, why: str
+):
+    theirs = tmp_path / "theirs.h5"
+    with h5py.File(Path(done.model) / "features.h5") as ours, h5py.File(theirs, "w") as file:
+        for name in ours:
+            ours.copy(name, file)
+        descriptors = file["2.png/descriptors"][()]
+        del file["2.png/descriptors"]
+        file["2.png/descriptors"] = descriptors[:64] if spoilt is None else descriptors * spoilt
+    with pytest.raises(BadData, match=why):
+        run(photos, tmp_path / "model", features=theirs)
 
 
 def test_photos_of_one_exif_focal_length_share_a_camera(truth: synthetic.Scene, tmp_path: Path):
@@ -264,6 +334,28 @@ def test_two_photos_are_enough(photos: Path, done: Reconstructed, truth: synthet
     write(truth, range(1, 4, 2), folder)
     made = run(folder, tmp_path / "model", features=Path(done.model) / "features.h5")
     assert (made.registered, made.track_length) == (2, 2.0)
+
+
+def test_two_photos_beside_one_of_something_else_are_enough(truth: synthetic.Scene, tmp_path: Path):
+    folder = tmp_path / "photos"
+    write(truth, range(1, 4, 2), folder)
+    cv2.imwrite(str(folder / "z.png"), synthetic.texture((400, 300), seed=9))
+    made = run(folder, tmp_path / "model")
+    assert (made.registered, made.photos, made.track_length) == (2, 3, 2.0)
+
+
+def test_shared_means_one_camera_for_all_photos_of_a_size(truth: synthetic.Scene, tmp_path: Path):
+    from PIL import Image
+
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for k in (1, 2, 3):
+        exif = Image.Exif()
+        exif.get_ifd(0x8769)[0xA405] = 35 + k
+        Image.fromarray(truth.photos[k]).save(folder / f"{k}.jpg", quality=95, exif=exif)
+    run(folder, tmp_path / "model", camera="shared")
+    with colmap.opened(tmp_path / "model" / "database.db") as store:
+        assert len(store.cameras()) == 1
 
 
 # --- Folders that are no scene ---
@@ -305,6 +397,14 @@ def test_photos_of_different_things_are_told_in_one_sentence(tmp_path: Path, cap
     said = capsys.readouterr().err
     assert "0 of 3 pairs agree" in said
     assert said.count("\n") == 1
+
+
+def test_the_same_photo_twice_is_not_said_to_lack_overlap_only(truth: synthetic.Scene, tmp_path: Path):
+    folder = tmp_path / "photos"
+    write(truth, range(1), folder)
+    shutil.copy(folder / "0.png", folder / "copy.png")
+    with pytest.raises(NotReconstructed, match="from one spot only: 1 of 1 pairs"):
+        run(folder, tmp_path / "model")
 
 
 def test_duplicates_and_photos_of_other_sizes_are_registered_where_they_belong(truth: synthetic.Scene, tmp_path: Path):

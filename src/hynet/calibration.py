@@ -46,9 +46,12 @@ def saved(model: str | Path, detector: str) -> Calibration:
 
 def claim(path: str | Path) -> None:
     """Say now that a calibration cannot be kept there, not after minutes of work."""
-    rows = _rows(Path(path)) if Path(path).is_file() else {}
+    path = Path(path)
+    rows = _rows(path) if path.is_file() else None
     with whole(path) as temporary:
         temporary.write_text(json.dumps(rows, indent=2) + "\n")
+    if rows is None:
+        path.unlink()  # nothing stays of a run that fails
 
 
 def save(calibration: Calibration, path: str | Path, detector: str) -> None:

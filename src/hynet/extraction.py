@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -25,6 +26,7 @@ from . import images
 from .errors import BadInput, UnreadableImage
 from .features import LONGEST, Extractor, columns, h5_names, opened
 from .files import whole
+from .loading import models
 from .types import Progress, silent
 
 PART = ".part.npz"  # no temporary file of `whole` ends like this
@@ -44,6 +46,7 @@ class Settings:
     spread: bool = False
     mask: str | None = None  # folder of masks, that of a/b.jpg named a/b.jpg.png as in COLMAP
     support: float | None = None  # None: as calibrated, or as the model was trained
+    weights: str | None = None  # fingerprint of the model's file; filled in by extract_all
 
     def extractor(self) -> Extractor:
         return Extractor(
@@ -86,7 +89,8 @@ def extract_all(
     named = name_photos(photos)
     masks = _masks(settings.mask, named)
     extract = settings.extractor()  # a wrong name is told here, before anything is written
-    settings = replace(settings, support=extract.support)  # who calibrates between two runs does not mix two widths
+    # Who calibrates or trains on between two runs does not mix two kinds.
+    settings = replace(settings, support=extract.support, weights=_weights(settings.descriptor))
     kept = _kept(out, settings)
     todo = {name: path for name, path in named.items() if name not in kept and not _part(parts, name).exists()}
     _claim(parts, settings)
@@ -118,6 +122,11 @@ def name_photos(photos: str | Path | Sequence[str | Path]) -> dict[str, Path]:
             if named.setdefault(name, photo) != photo:
                 raise BadInput(f"two photos are named {name} ({named[name]} and {photo}); give the folder above both.")
     return named
+
+
+def _weights(model: str) -> str | None:
+    path = models().get(model, Path(model))
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else None
 
 
 def _masks(folder: str | None, photos: Mapping[str, Path]) -> dict[str, Path]:
@@ -152,8 +161,13 @@ def _claim(parts: Path, settings: Settings) -> None:
 
 
 def _check(made_with: str | None, settings: Settings, where: Path) -> None:
-    if made_with != _written(settings):
-        raise BadInput(f"{where} was made with other settings ({made_with}); choose another name, or delete it.")
+    if made_with is None:
+        raise BadInput(f"{where} was not made by `hynet extract`; choose another name, or delete it.")
+    before, now = json.loads(made_with), asdict(settings)
+    if changed := [f"{name} was {before.get(name)}, now {now[name]}" for name in now if before.get(name) != now[name]]:
+        raise BadInput(
+            f"{where} was made with other settings ({', '.join(changed)}); choose another name or delete it."
+        )
 
 
 def _written(settings: Settings) -> str:

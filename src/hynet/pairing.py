@@ -6,13 +6,13 @@ At a fixed number of neighbours per photo the cost of matching grows with the nu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 
 import numpy as np
 
-from .errors import BadInput, choose
+from .errors import BadInput, choose, need
 from .types import Array
 
 Pair = tuple[str, str]  # names of two photos
@@ -23,22 +23,29 @@ NEIGHBOURS = 20
 WORDS = 64  # of the vocabulary
 SAMPLE = 50_000  # descriptors that the words are learnt from
 ROUNDS = 10  # of k-means; it has settled well before
-BLOCK = 1024  # photos compared with all at once
+BLOCK = 256  # photos compared with all at once
 SEED = 1
 
 
 def choose_pairs(how: str, names: Sequence[str], descriptors: Read) -> list[Pair]:
-    """how: "auto", "exhaustive", "sequence", "retrieval", or the path of a file with two names a line."""
-    found = WAYS[how](names, descriptors) if check(how) else from_file(Path(how), names)
-    return _each_once(found, names)
+    """how: "auto", "exhaustive", "sequence", "retrieval", or the path of a file with two names a line.
+
+    Pairs in a file of photos that are not among the names, since they could not be read, are left out.
+    """
+    if how in WAYS:
+        return _each_once(WAYS[how](names, descriptors), names)
+    known = set(names)
+    return _each_once((pair for pair in from_file(Path(how)) if known.issuperset(pair)), names)
 
 
-def check(how: str) -> bool:
-    """Whether it is one of our ways; a file if not. Anything else is told here, before the photos are read."""
+def check(how: str, names: Collection[str]) -> None:
+    """Whether `choose_pairs` can do it, before any photo is read."""
     if how in WAYS or not Path(how).is_file():
         choose(WAYS, how, "file or way to pair photos")
-        return True
-    return False
+        return
+    strange = next((name for pair in from_file(Path(how)) for name in pair if name not in names), None)
+    if strange is not None:
+        raise BadInput(f"{how} names {strange!r}, which is not in the folder; write photos by their path below it.")
 
 
 def exhaustive(names: Sequence[str]) -> list[Pair]:
@@ -53,14 +60,21 @@ def sequence(names: Sequence[str], neighbours: int = NEIGHBOURS) -> list[Pair]:
 
 def retrieval(names: Sequence[str], descriptors: Read, neighbours: int = NEIGHBOURS) -> list[Pair]:
     """Each with the so many that look most alike, by one vector per photo."""
-    words = vocabulary(_sample(names, descriptors))
-    vectors = np.stack([vlad(descriptors(name), words) for name in names])  # (V, WORDS * D)
+    sample = _sample(names, descriptors)
+    if not len(sample):
+        return []  # nothing to tell photos by, nor to match
+    # Small products: where the cores are shared, a second thread costs more than it saves.
+    with need("threadpoolctl", "sfm", "reconstruction").threadpool_limits(1, "blas"):
+        words = vocabulary(sample)
+        vectors = np.empty((len(names), words.size), np.float32)
+        for row, name in enumerate(names):
+            vectors[row] = vlad(descriptors(name), words)
     return [(names[row], names[other]) for row, others in enumerate(_alike(vectors, neighbours)) for other in others]
 
 
-def from_file(path: Path, names: Sequence[str]) -> list[Pair]:
+def from_file(path: Path) -> list[Pair]:
     """hloc's layout: two names a line, with white space between them; empty lines and those after # are left out."""
-    known, pairs = set(names), []
+    pairs = []
     try:
         lines = path.read_text().splitlines()
     except (UnicodeDecodeError, OSError):
@@ -69,8 +83,8 @@ def from_file(path: Path, names: Sequence[str]) -> list[Pair]:
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
-        if len(words) != 2 or not known.issuperset(words):
-            raise BadInput(f"line {number} of {path} is {line!r}; write two names of photos in the folder.")
+        if len(words) != 2:
+            raise BadInput(f"line {number} of {path} is {line!r}; write two names of photos.")
         pairs.append((words[0], words[1]))
     return pairs
 
@@ -83,9 +97,7 @@ def vocabulary(sample: Array, words: int = WORDS) -> Array:
     rng = np.random.default_rng(SEED)
     centres = sample[rng.permutation(len(sample))[:words]].astype(np.float32)
     for _ in range(ROUNDS):
-        nearest = _nearest_word(sample, centres)
-        sums, counts = np.zeros_like(centres), np.bincount(nearest, minlength=len(centres))
-        np.add.at(sums, nearest, sample)
+        sums, counts = _sums(sample, centres)
         used = counts > 0  # a word that nobody is near stays where it is
         centres[used] = sums[used] / counts[used, None]
     return centres
@@ -93,15 +105,15 @@ def vocabulary(sample: Array, words: int = WORDS) -> Array:
 
 def vlad(descriptors: Array, words: Array) -> Array:
     """How a photo's descriptors deviate from their words: (N, D), (W, D) -> unit (W * D,), zeros without any."""
-    total = np.zeros_like(words)
-    if len(descriptors):
-        nearest = _nearest_word(descriptors, words)
-        np.add.at(total, nearest, descriptors - words[nearest])
-    return _unit(_unit(total).reshape(-1))
+    sums, counts = _sums(descriptors, words)
+    return _unit(_unit(sums - counts[:, None] * words).reshape(-1))
 
 
-def _nearest_word(descriptors: Array, words: Array) -> Array:
-    return np.argmax(descriptors @ words.T - (words**2).sum(1) / 2, axis=1)
+def _sums(descriptors: Array, words: Array) -> tuple[Array, Array]:
+    """Of each word, the sum of the descriptors nearest to it, and their number: (W, D) and (W,)."""
+    nearest = np.argmax(descriptors @ words.T - (words**2).sum(1) / 2, axis=1)
+    members = (nearest == np.arange(len(words))[:, None]).astype(np.float32)  # (W, N): a product is the fastest sum
+    return members @ descriptors, members.sum(1)
 
 
 def _unit(rows: Array) -> Array:
@@ -112,7 +124,9 @@ def _sample(names: Sequence[str], descriptors: Read) -> Array:
     """(n, D), as many from each photo."""
     rng = np.random.default_rng(SEED)
     share = -(-SAMPLE // len(names))
-    return np.concatenate([rng.permutation(descriptors(name))[:share] for name in names])
+    found = (descriptors(name) for name in names)
+    # By rows, which copies: a slice would keep the descriptors of all photos in memory.
+    return np.concatenate([of_photo[rng.permutation(len(of_photo))[:share]] for of_photo in found])
 
 
 def _alike(vectors: Array, neighbours: int) -> Iterable[Array]:

@@ -8,22 +8,24 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 
-from . import colmap, pairing
+from . import colmap, images, pairing
 from .colmap import Funnel, Model, NotReconstructed, Store
-from .errors import BadInput, DataNotFound, choose
+from .errors import BadData, BadInput, DataNotFound, choose
 from .extraction import Settings, cores, extract_all, name_photos
-from .features import h5_names, read_h5
+from .features import h5_names, opened, read_h5
 from .files import whole
 from .match_all import match_all
-from .types import Array, Progress, Table, silent
+from .types import Array, Features, Progress, Table, silent
 
 KEYPOINTS = 4096  # a photo, unless told otherwise
 
@@ -74,24 +76,26 @@ def reconstruct(
     out = Path(out)
     colmap.pycolmap()  # a missing package is told before anything is read
     named = name_photos(_folder(photos))
-    _check(len(named), pairs, camera, mapper)
+    _check(named, pairs, camera, mapper)
     settings = settings or Settings(max_keypoints=KEYPOINTS)
     ratio = _ratio(ratio, settings, features)
     jobs = jobs or len(cores())
     file = out / "features.h5" if features is None else Path(features)
-    note = _note(out, Path(photos), file, {"ratio": ratio, "camera": camera})
-
-    if features is None:
-        unreadable = _extract(Path(photos), file, settings, len(named), jobs, progress)
-    else:
-        unreadable = _missing(named, file)
-    _write(out / "photos.json", {**note, "unreadable": unreadable})
-    with colmap.opened(out / "database.db") as store:
-        _add_photos(store, {name: named[name] for name in named if name not in unreadable}, file, camera)
-        chosen = pairing.choose_pairs(pairs, store.names, lambda name: read_h5(file, name).descriptors)
-        match_all(store, file, chosen, ratio=ratio, threads=jobs, progress=progress)
-    progress(0, 1, "mapping")  # COLMAP does not say how far it is
-    return _map(out, named, unreadable, mapper=mapper, known_cameras=camera not in ("auto", "shared"))
+    with _alone(out):
+        note = _note(out, Path(photos), file, _options(settings, features, ratio, camera))
+        _check_photos(out, named)
+        if features is None:
+            unreadable = _extract(Path(photos), file, settings, len(named), jobs, progress)
+        else:
+            unreadable = _missing(named, file)
+        readable = {name: named[name] for name in named if name not in unreadable}
+        _write(out / "photos.json", {**note, "unreadable": unreadable, "bytes": _bytes(readable)})
+        with colmap.opened(out / "database.db") as store:
+            _add_photos(store, readable, file, camera)
+            chosen = pairing.choose_pairs(pairs, store.names, lambda name: read_h5(file, name).descriptors)
+            match_all(store, file, chosen, ratio=ratio, threads=jobs, progress=progress)
+        progress(0, 1, "mapping")  # COLMAP does not say how far it is
+        return _map(out, named, unreadable, mapper=mapper, known_cameras=camera not in ("auto", "shared"))
 
 
 # --- At the door ---
@@ -103,11 +107,11 @@ def _folder(photos: str | Path) -> Path:
     return Path(photos)
 
 
-def _check(photos: int, pairs: str, camera: str, mapper: str) -> None:
+def _check(photos: Mapping[str, Path], pairs: str, camera: str, mapper: str) -> None:
     """What would fail after hours is told at once."""
-    if photos < 2:
+    if len(photos) < 2:
         raise NotReconstructed("one photo is no model; a reconstruction needs two or more that overlap.")
-    pairing.check(pairs)
+    pairing.check(pairs, photos)
     choose(colmap.MAPPERS, mapper, "mapper")
     if camera not in ("auto", "shared"):
         colmap.parse_camera(camera, (1, 1))
@@ -119,6 +123,33 @@ def _ratio(ratio: float | None, settings: Settings, features: str | Path | None)
     return settings.extractor().ratio if ratio is None and features is None else ratio
 
 
+@contextmanager
+def _alone(out: Path) -> Iterator[None]:
+    """One run at a time in a folder. SQLite's lock, on any system, ends with its process, however that ends."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / ".lock").touch()
+    except OSError as error:
+        raise BadInput(f"cannot write to {out}: {error.strerror}; choose another folder.") from None
+    with closing(sqlite3.connect(out / ".lock", timeout=0)) as lock:
+        try:
+            lock.execute("BEGIN EXCLUSIVE")
+        except sqlite3.OperationalError:
+            raise BadInput(
+                f"another run is at work in {out}; wait until it is done, or choose another folder."
+            ) from None
+        yield
+
+
+def _options(settings: Settings, features: str | Path | None, ratio: float | None, camera: str) -> dict[str, Any]:
+    """What matches depend on, by the names of the command's options, for who runs it again."""
+    matched_with = {"ratio": ratio, "camera": camera}
+    if features is not None:
+        return matched_with
+    made_with = {"detector": settings.detector, "model": settings.descriptor, "max_keypoints": settings.max_keypoints}
+    return made_with | matched_with
+
+
 def _note(out: Path, photos: Path, features: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """What photos.json will say. Matches of an earlier run are taken up only if they were made alike."""
     inside = features.parent == out  # then the folder may be moved
@@ -127,12 +158,35 @@ def _note(out: Path, photos: Path, features: Path, settings: Mapping[str, Any]) 
         "features": features.name if inside else str(features.resolve()),
         "settings": dict(settings),
     }
-    if (out / "photos.json").exists():
-        before = json.loads((out / "photos.json").read_text())
-        if any(before[key] != note[key] for key in ("features", "settings")):
-            made_with = {**before["settings"], "features": before["features"]}
-            raise BadInput(f"{out} was made with other settings ({made_with}); choose another folder, or delete it.")
+    before = _before(out)
+    if before and any(before[key] != note[key] for key in ("features", "settings")):
+        made_with = {**before["settings"], "features": before["features"]}
+        raise BadInput(f"{out} was made with other settings ({made_with}); choose another folder, or delete it.")
     return note
+
+
+def _before(out: Path) -> dict[str, Any]:
+    """What photos.json says of an earlier run; nothing where there was none."""
+    try:
+        told = json.loads((out / "photos.json").read_text())
+        return {key: told[key] for key in ("features", "settings", "bytes")}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, KeyError, TypeError):
+        raise BadData(f"{out}/photos.json is not of this program; choose another folder, or delete it.") from None
+
+
+def _check_photos(out: Path, photos: Mapping[str, Path]) -> None:
+    """Those that are in the model already must still be there, and the same: it keeps what it saw of them."""
+    for name, size in _before(out).get("bytes", {}).items():
+        if name not in photos:
+            raise BadInput(f"{out} also holds {name}, which is not in the folder; choose another folder for the model.")
+        if photos[name].stat().st_size != size:
+            raise BadInput(f"{out} was made from another photo {name}; choose another folder for the model.")
+
+
+def _bytes(photos: Mapping[str, Path]) -> dict[str, int]:
+    return {name: photo.stat().st_size for name, photo in photos.items()}
 
 
 # --- Features ---
@@ -149,6 +203,8 @@ def _extract(photos: Path, file: Path, settings: Settings, count: int, jobs: int
 
 def _missing(photos: Mapping[str, Path], file: Path) -> dict[str, str]:
     """Which photos a features file does not know."""
+    if not file.is_file():
+        raise DataNotFound(f"no features file {file}; `hynet extract` makes one.")
     known = set(h5_names(file))
     missing = {name: f"{name} has no features in {file}." for name in photos if name not in known}
     if len(photos) - len(missing) < 2:
@@ -161,16 +217,37 @@ def _missing(photos: Mapping[str, Path], file: Path) -> dict[str, str]:
 
 def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: str) -> None:
     """Those that are not there yet, all at once, so that a killed run cannot change their order."""
-    new = [name for name in photos if name not in set(store.names)]
-    known = {each: number for number, each in store.cameras().items()}
+    known = set(store.names)
+    new = [name for name in photos if name not in known]
+    width = read_h5(file, next(iter(photos))).descriptors.shape[1]
+    cameras = store.cameras()
+    alike = {each: number for number, each in cameras.items()}  # of one size and EXIF focal length
+    of_size = {each.size: number for number, each in cameras.items()}
     with store.transaction():
         for name in new:
-            features = read_h5(file, name)
+            features = _read(file, name, photos[name])
+            if features.descriptors.shape[1] != width:
+                raise BadData(f"{file} holds descriptors of sizes {width} and {features.descriptors.shape[1]}.")
             seen_with = _camera(camera, features.image_size, photos[name])
-            # Photos of one size and EXIF focal length are of one camera.
-            shared = known.get(seen_with) if camera != "auto" or seen_with.known_focal else None
-            known[seen_with] = shared or store.add_camera(seen_with)
-            store.add_photo(name, known[seen_with], features.keypoints.frames)
+            if camera == "shared":
+                number = of_size.get(seen_with.size)
+            else:
+                number = alike.get(seen_with) if seen_with.known_focal else None
+            if number is None:
+                number = alike[seen_with] = of_size[seen_with.size] = store.add_camera(seen_with)
+            store.add_photo(name, number, features.keypoints.frames)
+
+
+def _read(file: Path, name: str, photo: Path) -> Features:
+    """Of one photo; its size is that of the photo itself where the file does not tell."""
+    features = read_h5(file, name)
+    if not (np.isfinite(features.descriptors).all() and np.isfinite(features.keypoints.frames).all()):
+        raise BadData(f"{file} holds features of {name} that are not numbers; extract them again.")
+    with opened(file) as stored:
+        if "image_size" in stored[name]:
+            return features
+    height, width = images.read(photo).shape
+    return replace(features, image_size=(width, height))
 
 
 def _camera(camera: str, size: tuple[int, int], photo: Path) -> colmap.Camera:
@@ -191,20 +268,16 @@ def _map(
     table = out / "table.json"
     if table.exists() and all((out / name).exists() for name in colmap.MODEL_FILES):
         told = json.loads(table.read_text())
-        if told.pop("made_from") == made_from:
+        if told.pop("made_from", None) == made_from:
             return Reconstructed(**{**told, "model": str(out), "photos": len(photos), "unreadable": dict(unreadable)})
     verified = {pair: count for pair, count in funnel.inliers.items() if count}
-    asked = colmap.MappingTask(
-        known_cameras=known_cameras,
-        two_view_tracks=len(funnel.keypoints) == 2,  # else left out, as COLMAP does; two photos have no others
-        threads=1,  # with more, the same matches give now this model, now another
-    )
     try:
-        mapped = colmap.map_photos(out / "database.db", mapper, asked)
+        mapped = _mapped(out / "database.db", mapper, known_cameras)
     except NotReconstructed:
         raise NotReconstructed(
-            f"the {len(funnel.keypoints)} photos do not overlap enough to be reconstructed: {len(verified)} of "
-            f"{len(funnel.matches)} pairs agree on a geometry; `hynet doctor {out}` says more."
+            f"the {len(funnel.keypoints)} photos overlap too little to be reconstructed, or show the scene from one "
+            f"spot only: {len(verified)} of {len(funnel.matches)} pairs agree on a geometry; `hynet doctor {out}` says "
+            "more."
         ) from None
     colmap.refine(mapped, known_cameras=known_cameras)
     model = colmap.as_arrays(mapped)
@@ -221,11 +294,22 @@ def _map(
         inlier_matches=sum(verified.values()),
         unreadable=dict(unreadable),
     )
+    table.unlink(missing_ok=True)  # killed in between, it would vouch for files of two models
     colmap.write_model(mapped, out, _colours(model, photos))
     with whole(out / "table.md") as file:
         file.write_text(done.table().markdown() + "\n")
     _write(table, {**asdict(done), "made_from": made_from})  # last: it vouches for the rest
     return done
+
+
+def _mapped(database: Path, mapper: str, known_cameras: bool) -> Any:
+    """Points that only two photos see are left out, as COLMAP does, unless there is no model without them."""
+    # With more threads, the same matches give now this model, now another.
+    asked = colmap.MappingTask(known_cameras=known_cameras, threads=1)
+    try:
+        return colmap.map_photos(database, mapper, asked)
+    except NotReconstructed:
+        return colmap.map_photos(database, mapper, replace(asked, two_view_tracks=True))
 
 
 def _digest(funnel: Funnel, mapper: str, known_cameras: bool) -> str:
@@ -238,7 +322,7 @@ def _colours(model: Model, photos: Mapping[str, Path]) -> Array:
     """(M, 3) uint8 RGB, the mean over the keypoints that see a point; black where its photos cannot be read."""
     total, count = np.zeros((len(model.xyz), 3)), np.zeros((len(model.xyz), 1))
     for photo in model.photos:
-        pixels = cv2.imread(str(photos.get(photo.name, "")))  # turned upright, as the keypoints are
+        pixels = cv2.imread(str(photos[photo.name]))  # turned upright, as the keypoints are
         width, height = photo.camera.size
         if pixels is None or pixels.shape[:2] != (height, width):
             continue

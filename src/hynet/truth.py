@@ -21,7 +21,7 @@ import numpy as np
 from . import colmap, images, sfm
 from . import geometry as geo
 from .datasets import sequences
-from .errors import DataNotFound
+from .errors import BadInput, DataNotFound
 from .types import Array, Features, Progress, silent
 
 MAX_KEYPOINTS = 4000  # a photo, for structure from motion
@@ -92,6 +92,8 @@ class Pair:
 def find_pairs(folder: str | Path, most: int, *, progress: Progress = silent) -> list[Pair]:
     """At most about so many pairs, evenly from all that the folder holds."""
     folder = Path(folder)
+    if most < 1:
+        raise BadInput(f"at least one pair is needed, got {most}.")
     if not folder.is_dir():
         raise DataNotFound(f"no folder {folder}; give homography sequences, folders of photos or a COLMAP model.")
     if any(sequences.homography_file(path, 2) for path in (folder, *folder.glob("*/"))):

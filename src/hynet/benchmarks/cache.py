@@ -23,6 +23,8 @@ from ..types import Array
 
 LIMIT = 20e9  # bytes; HPatches described by one network is 1.3e9
 PACKAGE = Path(__file__).parents[1]
+SOURCES = (".py", ".onnx", ".safetensors")  # a detector's weights lie beside its code
+LIBRARIES = ("numpy", "opencv-contrib-python-headless", "onnxruntime", "torch", "kornia")
 
 
 def array(key: Mapping[str, Any], make: Callable[[], Array]) -> Array:
@@ -71,10 +73,9 @@ def contents(*paths: Path) -> str:
 
 
 def code(*names: str) -> str:
-    """A fingerprint of modules and folders of this package and of the libraries that compute in them."""
-    sources = [path for path in _files(PACKAGE / name for name in names) if path.suffix == ".py"]
-    libraries = {name: _version(name) for name in ("numpy", "opencv-contrib-python-headless", "onnxruntime", "torch")}
-    return digest({"sources": contents(*sources), "libraries": libraries})
+    """A fingerprint of modules and folders of this package, weights in them too, and of the libraries they use."""
+    sources = [path for path in _files(PACKAGE / name for name in names) if path.suffix in SOURCES]
+    return digest({"sources": contents(*sources), "libraries": {name: _version(name) for name in LIBRARIES}})
 
 
 def _files(paths: Iterable[Path]) -> list[Path]:

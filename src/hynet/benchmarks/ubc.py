@@ -5,6 +5,7 @@ Exact: the threshold is an order statistic. The variants of released codes are c
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ def run(models: Sequence[Model], data: Path, *, pairs: int | None = None, progre
         lines = {}
         for contestant in contestants:
             trained = trained_on(contestant.name)
-            if trained == test.name and len(sets) > 1:
+            if test.name in trained and any(other.name not in trained for other in sets):
                 continue  # what a model was trained on is no test of it
             distances = _distances(contestant, test, progress)
             cells.append(_cell(contestant.name, trained, test, distances))
@@ -72,7 +73,7 @@ def run(models: Sequence[Model], data: Path, *, pairs: int | None = None, progre
 
     official = all(test.name in SCENES for test in sets)
     rows, intervals = {}, {}
-    for method, own in _by_method(cells).items():
+    for method, own in _by_method(cells, [contestant.name for contestant in contestants]).items():
         rows[method] = {variant: float(np.mean([cell.values[variant] for cell in own])) for variant in VARIANTS}
         intervals[method] = {"fpr95": metrics.interval(np.mean([cell.redrawn for cell in own], axis=0))}
         for cell in own if len(sets) > 1 or official else ():
@@ -92,14 +93,20 @@ def run(models: Sequence[Model], data: Path, *, pairs: int | None = None, progre
         lower_is_better=columns,
         pictures=curves,
         details={"cells": [cell.told() for cell in cells]},
-        notes=_notes(sets, official, [cell.method for cell in cells if cell.trained == cell.test]),
+        notes=_notes(sets, official, [cell.method for cell in cells if cell.test in cell.trained]),
     )
 
 
-def trained_on(name: str) -> str | None:
-    """The PhotoTour scene that the name of a model says it was trained on."""
+def trained_on(name: str) -> tuple[str, ...]:
+    """The PhotoTour scenes that a model was trained on, by its name, or by what lies beside a run's checkpoint."""
     words = set(re.split(r"[^a-z]+", Path(name).stem.lower()))
-    return next((scene for scene, (_, known) in SCENES.items() if words & known), None)
+    if named := tuple(scene for scene, (_, known) in SCENES.items() if words & known):
+        return named
+    try:
+        sets = {Path(root).name.lower() for root in json.loads(Path(name).with_name("run.json").read_text())["data"]}
+    except (OSError, ValueError, KeyError, TypeError):  # no checkpoint of `hynet train`
+        return ()
+    return tuple(scene for scene in SCENES if scene in sets)
 
 
 @dataclass(frozen=True)
@@ -117,7 +124,7 @@ class _Cell:
     """One model on one set, in percent."""
 
     method: str
-    trained: str | None
+    trained: tuple[str, ...]
     test: str
     values: Mapping[str, float]  # variant -> FPR@95
     auc: float
@@ -125,7 +132,7 @@ class _Cell:
 
     def told(self) -> dict[str, Any]:
         low_high = list(metrics.interval(self.redrawn))
-        named = {"method": self.method, "trained_on": self.trained, "test": self.test}
+        named = {"method": self.method, "trained_on": list(self.trained), "test": self.test}
         return {**named, **self.values, "roc_auc": self.auc, "interval": low_high}
 
 
@@ -168,22 +175,21 @@ def _distances(contestant: Contestant, test: _Set, progress: Progress) -> Array:
     return paired(found, test.pairs.first, test.pairs.second)
 
 
-def _cell(method: str, trained: str | None, test: _Set, distances: Array) -> _Cell:
+def _cell(method: str, trained: tuple[str, ...], test: _Set, distances: Array) -> _Cell:
     is_match = test.pairs.is_match
     values = {name: 100 * variant(distances, is_match) for name, variant in VARIANTS.items()}
     auc = 100 * metrics.roc_auc(distances, is_match)
     return _Cell(method, trained, test.name, values, auc, 100 * metrics.fpr95_bootstrap(distances, is_match))
 
 
-def _by_method(cells: Sequence[_Cell]) -> dict[str, list[_Cell]]:
-    """The cells of each model; and of each family of models that differ only in what they were trained on."""
-    methods: dict[str, list[_Cell]] = {}
+def _by_method(cells: Sequence[_Cell], names: Sequence[str]) -> dict[str, list[_Cell]]:
+    """The cells of each model, as `names` order them; and of families that differ only in what they were trained on."""
+    methods = {name: own for name in names if (own := [cell for cell in cells if cell.method == name])}
     families: dict[str, list[_Cell]] = {}
     for cell in cells:
-        methods.setdefault(cell.method, []).append(cell)
-        if cell.trained is not None:
-            known = "|".join(sorted(SCENES[cell.trained][1], key=len, reverse=True))
-            family = re.sub(rf"(?<![a-z])({known})(?![a-z])", "*", Path(cell.method).name, flags=re.IGNORECASE)
+        if len(cell.trained) == 1:
+            known = "|".join(sorted(SCENES[cell.trained[0]][1], key=len, reverse=True))
+            family = re.sub(rf"(?<![a-z])({known})(?![a-z])", "*", cell.method, flags=re.IGNORECASE)
             families.setdefault(family, []).append(cell)
     several = {name: own for name, own in families.items() if len({cell.trained for cell in own}) > 1}
     return methods | several
@@ -193,7 +199,9 @@ def _columns(cell: _Cell, official: bool) -> list[str]:
     """Where a cell goes: the paper has a column for each pair of scenes, and repeats what was trained on neither."""
     if not official:
         return [cell.test]
-    trained = [cell.trained] if cell.trained is not None else list(SCENES)
+    if len(cell.trained) > 1:
+        return []  # the paper has no column for it
+    trained = cell.trained or tuple(SCENES)
     return [f"{SCENES[scene][0]}>{SCENES[cell.test][0]}" for scene in trained if scene != cell.test]
 
 
@@ -210,8 +218,10 @@ def _notes(sets: Sequence[_Set], official: bool, trained_here: Sequence[str]) ->
         "fpr95_hynet: one rank higher, as HyNet's released code; fpr95_hardnet: non-matches listed before that match.",
         "Intervals: 95%, matches and non-matches drawn again 2,000 times; they hold no seed of training.",
     ]
+    if official and len(sets) > 1:
+        notes.append("fpr95 is the mean over the sets of a row; the paper's is over all six combinations.")
     if trained_here:
-        notes.append(f"By their names trained on what they are tested on: {', '.join(trained_here)}.")
+        notes.append(f"Trained on what they are tested on: {', '.join(dict.fromkeys(trained_here))}.")
     if not official:
         notes.append("The paper's rows are measured on liberty, notredame and yosemite: other data, not comparable.")
     return notes

@@ -10,6 +10,7 @@ import importlib
 import io
 import json
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -98,9 +99,22 @@ def parse(function: Callable[..., Value], args: list[str], prog: str, descriptio
     except SystemExit as stop:
         if stop.code == 0:
             raise
-        box = complaint.getvalue().partition("For full helptext")[0].splitlines()[1:]
-        sentence = " ".join(line for line in (line.strip("│╭╰╮╯─ ") for line in box) if line)
-        raise BadInput(f"{sentence.rstrip('.')}. `{prog} --help` shows what there is.") from None
+        raise BadInput(f"{_sentence(complaint.getvalue())}. `{prog} --help` shows what there is.") from None
+
+
+def _sentence(box: str) -> str:
+    """What tyro's box says, without the help of the option and the types that were tried."""
+    drawn = re.sub("[│╭╰╮╯─]", " ", box.partition("For full helptext")[0])  # of dashes where a terminal knows no others
+    lines = [line.rstrip() for line in drawn.splitlines()[1:] if line.strip(" -")]
+    text = " ".join(map(str.strip, lines))
+    options = [line.strip() for line in lines if re.match(r" {6}\S", line)]  # their help is further in
+    if wrong := re.match(r"Error parsing (\S+): .*?(?:from \[(.+?)\]\.|('.*?') Argument)", text):
+        kind = re.search(r"Argument helptext: \S+ (?:\{None\}\|)?(\S+)", text)
+        return f"{wrong[1]} cannot be {wrong[2] or wrong[3]}{f': it takes {kind[1]}' if kind else ''}"
+    if text.startswith("Missing from"):
+        return f"missing: {', '.join(options)}"
+    text, _, meant = text.partition(" Perhaps you meant:")
+    return text.rstrip(".") + (f"; perhaps you meant {' or '.join(o.split()[0] for o in options)}" if meant else "")
 
 
 def _complain(sentence: str, code: int = 2) -> int:

@@ -27,10 +27,23 @@ class Comparison:
     other_keypoints: int  # photos in both whose keypoints differ
 
     @property
+    def same_matches(self) -> bool:
+        """Whether every pair has as many matches in both, and as many that agree."""
+        return all(
+            one is not None and two is not None and (one.matched, one.verified) == (two.matched, two.verified)
+            for one, two in self.pairs.values()
+        )
+
+    @property
     def verdict(self) -> str:
         """Whether the difference is the descriptor's alone."""
         if not self.same_keypoints and not self.other_keypoints:
             return "No photo has keypoints in both databases, so it is open where the differences come from."
+        if not self.other_keypoints and self.same_matches:
+            return (
+                f"All {self.same_keypoints} photos have the same keypoints in both, and all pairs as many matches: "
+                "the differences come from mapping alone."
+            )
         if not self.other_keypoints:
             return (
                 f"All {self.same_keypoints} photos have the same keypoints in both: "

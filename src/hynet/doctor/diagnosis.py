@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 
@@ -19,6 +19,7 @@ SEE = "hynet match {photo} {partner}"
 # reason -> what to try
 ADVICE: Mapping[str, tuple[str, ...]] = {
     "unreadable": ("convert the file to JPEG or PNG, or take it out of the folder",),
+    "no features": ("add them to the features file, in a group named like the photo's path below the folder",),
     "no keypoints": (
         "look at the photo: black, white and blurred ones have no corners",
         f"another detector may find some: {AGAIN} --detector keynet",
@@ -58,6 +59,7 @@ ADVICE: Mapping[str, tuple[str, ...]] = {
         f"more keypoints: {AGAIN} --max-keypoints 8000",
     ),
 }
+UNKNOWN = ("unreadable", "no features")  # reasons of photos that never reached the database
 
 
 @dataclass(frozen=True)
@@ -70,20 +72,35 @@ class Finding:
     advice: tuple[str, ...]
 
 
-def findings(funnel: Funnel, unreadable: Mapping[str, str], photos: str, model: str) -> list[Finding]:
-    """One finding a missing photo. `unreadable`: those that never reached the database, and why; two folders' names."""
-    found = [Finding(name, "unreadable", why, ADVICE["unreadable"]) for name, why in unreadable.items()]
+@dataclass(frozen=True)
+class Source:
+    """What a model was made from, so far as it is known."""
+
+    photos: str  # the folder
+    unreadable: Mapping[str, str] = field(default_factory=dict)  # photos that never reached the database -> why
+    options: Mapping[str, str] = field(default_factory=dict)  # of `hynet reconstruct`
+
+    def again(self, model: str) -> str:
+        """The command that takes this model up: other options would be refused."""
+        options = [f"--{name.replace('_', '-')} {quote(value)}" for name, value in self.options.items()]
+        return " ".join(["hynet reconstruct", quote(self.photos), "--out", quote(model), *options])
+
+
+def findings(funnel: Funnel, source: Source, model: str) -> list[Finding]:
+    """One finding a missing photo; `model`: the folder."""
+    lost = "no features" if "features" in source.options else "unreadable"
+    found = [Finding(name, lost, why, ADVICE[lost]) for name, why in source.unreadable.items()]
     groups, links = _groups(funnel), _links(funnel)
     for row, photo in enumerate(funnel.photos):
         if not photo.registered:
             reason, sentence = _reason(funnel, photo, links[row], groups[row])
             partner = links[row][0].partner.name if links[row] else "ANOTHER"
             words = {
-                "photos": quote(photos),
+                "photos": quote(source.photos),
                 "other_model": quote(f"{model.rstrip('/')}-again"),
-                "again_here": f"hynet reconstruct {quote(photos)} --out {quote(model)}",
-                "photo": quote(str(Path(photos) / photo.name)),
-                "partner": quote(str(Path(photos) / partner)),
+                "again_here": source.again(model),
+                "photo": quote(str(Path(source.photos) / photo.name)),
+                "partner": quote(str(Path(source.photos) / partner)),
             }
             found.append(Finding(photo.name, reason, sentence, tuple(line.format(**words) for line in ADVICE[reason])))
     return found

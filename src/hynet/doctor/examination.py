@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from ..colmap import read_model
 from ..errors import DataNotFound
-from .diagnosis import Finding, findings
+from .diagnosis import UNKNOWN, Finding, Source, findings
 from .funnel import STAGES, Funnel, count
 
 DATABASE = "database.db"
@@ -32,7 +32,7 @@ class Examination:
     @property
     def summary(self) -> str:
         """How much of the folder became a model."""
-        everyone = len(self.funnel.photos) + sum(finding.reason == "unreadable" for finding in self.findings)
+        everyone = len(self.funnel.photos) + sum(finding.reason in UNKNOWN for finding in self.findings)
         matched, verified, both = (
             sum(bool(getattr(pair, stage)) for pair in self.funnel.pairs) for stage in STAGES[1:]
         )
@@ -100,8 +100,8 @@ def examine(folder: Path, database: Path | None = None) -> Examination:
         raise DataNotFound(f"neither a COLMAP model nor a {DATABASE} in {folder}; `hynet reconstruct` makes both.")
     photos = read_model(models[0]).photos if models else ()
     funnel = count(database, {photo.name: photo.points for photo in photos})
-    source, unreadable = _source(folder)
-    found = findings(funnel, unreadable, source, str(folder))
+    source = _source(folder)
+    found = findings(funnel, source, str(folder))
     return Examination(str(folder), database, funnel, found, _notes(funnel, folder, models, database))
 
 
@@ -120,13 +120,17 @@ def find_models(folder: Path) -> list[Path]:
     return []
 
 
-def _source(folder: Path) -> tuple[str, Mapping[str, str]]:
-    """The folder of the photos, and those that could not be read, as `hynet reconstruct` wrote them down."""
+def _source(folder: Path) -> Source:
+    """What the model was made from, as `hynet reconstruct` wrote it down."""
     try:
         told = json.loads((folder / "photos.json").read_text(encoding="utf-8"))
-        return str(told["photos"]), {str(name): str(why) for name, why in told["unreadable"].items()}
+        unreadable = {str(name): str(why) for name, why in told["unreadable"].items()}
+        options = {str(name): str(value) for name, value in told["settings"].items() if value is not None}
+        if "model" not in options:  # no model of ours described them
+            options["features"] = str(folder / told["features"])
+        return Source(str(told["photos"]), unreadable, options)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a model that somebody else made
-        return "photos/", {}
+        return Source("photos/")
 
 
 def _notes(funnel: Funnel, folder: Path, models: Sequence[Path], database: Path | None) -> list[str]:
