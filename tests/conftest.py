@@ -19,6 +19,16 @@ settings.load_profile("ci")
 SHARED = Path(__file__).parents[2] / "shared"
 
 
+@pytest.fixture(autouse=True, scope="session")
+def nobody_at_home(tmp_path_factory):
+    """Tests neither read nor change what the user of this machine has calibrated or cached."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(home / "config"))
+        patch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+        yield
+
+
 @pytest.fixture
 def patches() -> np.ndarray:
     """(24, 32, 32) uint8 with structure: noise under a few octaves of blur."""

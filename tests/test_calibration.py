@@ -68,6 +68,7 @@ def test_a_name_is_calibrated_in_the_users_own_folder_before_what_ships(tmp_path
     calibration.save(Calibration(ratio=0.6), own, "dog")
     assert own == tmp_path / "config" / "hynet" / "default.calibration.json"
     assert calibration.saved("default", "dog").ratio == 0.6
+    assert calibration.saved("default", "dog", personal=False).ratio == 0.7, "benchmarks are for everyone"
 
 
 @pytest.mark.parametrize("content", ["not json", "[1]", '{"dog": 3}', '{"dog": {"ratio": "much"}}'])

@@ -329,10 +329,11 @@ def test_photos_of_one_exif_focal_length_share_a_camera(truth: synthetic.Scene, 
     assert by_exif.params[0] == pytest.approx(40 / 43.27 * 500, rel=0.15)
 
 
-def test_two_photos_are_enough(photos: Path, done: Reconstructed, truth: synthetic.Scene, tmp_path: Path):
+@pytest.mark.parametrize("mapper", ["incremental", "global"])
+def test_two_photos_are_enough(photos: Path, done: Reconstructed, truth: synthetic.Scene, tmp_path: Path, mapper: str):
     folder = tmp_path / "photos"
     write(truth, range(1, 4, 2), folder)
-    made = run(folder, tmp_path / "model", features=Path(done.model) / "features.h5")
+    made = run(folder, tmp_path / "model", features=Path(done.model) / "features.h5", mapper=mapper)
     assert (made.registered, made.track_length) == (2, 2.0)
 
 

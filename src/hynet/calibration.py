@@ -36,9 +36,12 @@ def places(model: str | Path) -> list[Path]:
     return [_beside(home / path.name), _beside(shipped)]
 
 
-def saved(model: str | Path, detector: str) -> Calibration:
-    """The calibration of the first place that has one for this detector, or an empty one."""
-    for path in places(model):
+def saved(model: str | Path, detector: str, *, personal: bool = True) -> Calibration:
+    """The calibration of the first place that has one for this detector, or an empty one.
+
+    personal: a user's own folder counts; it does not in benchmarks, whose numbers others compare.
+    """
+    for path in places(model) if personal else places(model)[-1:]:
         if path.is_file() and detector in (rows := _rows(path)):
             return _calibration(rows[detector], path)
     return Calibration()

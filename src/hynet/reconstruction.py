@@ -173,7 +173,9 @@ def _before(out: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError):
-        raise BadData(f"{out}/photos.json is not of this program; choose another folder, or delete it.") from None
+        raise BadData(
+            f"{out}/photos.json is of another program or version; choose another folder, or delete it."
+        ) from None
 
 
 def _check_photos(out: Path, photos: Mapping[str, Path]) -> None:

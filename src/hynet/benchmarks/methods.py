@@ -102,7 +102,7 @@ def _name(model: Model) -> str:
 
 
 def _patchwise(contestant: Contestant, detector: str, setting: Setting) -> Method:
-    calibration = saved(contestant.name, detector)
+    calibration = saved(contestant.name, detector, personal=False)
     extract = Extractor(
         detector, contestant.descriptor, setting.max_keypoints, setting.upright, support=calibration.support
     )

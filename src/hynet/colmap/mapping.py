@@ -77,7 +77,10 @@ def _global(colmap: ModuleType, database: Path, scratch: Path, asked: MappingTas
     options, refined = colmap.GlobalPipelineOptions(), not asked.known_cameras
     options.min_model_size, options.random_seed, options.num_threads = asked.smallest, SEED, asked.threads
     options.mapper.retriangulation.ignore_two_view_tracks = not asked.two_view_tracks
-    adjustment = options.mapper.bundle_adjustment
+    positioning, adjustment = options.mapper.global_positioning, options.mapper.bundle_adjustment
+    if asked.two_view_tracks:
+        options.mapper.track_min_num_views_per_track = 2
+        positioning.min_num_view_per_track = adjustment.min_track_length = 2
     adjustment.refine_focal_length = adjustment.refine_extra_params = refined
     return colmap.global_mapping(database, scratch, scratch, options)
 
