@@ -100,5 +100,7 @@ def _key(method: Method, scene: Scene, bag: Bag, ratio: float) -> dict[str, Any]
         "features": [key(method, view.photo) for view in views],
         "cameras": [view.told() for view in views],
         "ratio": ratio,
-        "code": cache.code("benchmarks/multiview.py", "reconstruction.py", "colmap", "matching.py", "geometry.py"),
+        "code": cache.code(
+            "benchmarks/multiview.py", "reconstruction.py", "match_all.py", "colmap", "matching.py", "geometry.py"
+        ),
     }
