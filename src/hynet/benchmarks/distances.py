@@ -13,6 +13,7 @@ import numpy as np
 from ..types import Array
 
 ROWS = 256  # at a time
+PAIRS = 512
 
 
 def paired(rows: Array, first: Array, second: Array) -> Array:
@@ -28,17 +29,23 @@ def paired(rows: Array, first: Array, second: Array) -> Array:
 def paired_single(rows: Array, first: Array, second: Array) -> Array:
     """(K,) float32, as SciPy's euclidean of float32: the difference and the root are single precision, the sum not."""
     found = np.empty(len(first), np.float32)
+    cores = len(os.sched_getaffinity(0))
+    share = max(PAIRS, -(-len(first) // cores))
 
     def fill(start: int) -> None:
-        for block in range(start, min(start + 64 * ROWS, len(first)), ROWS):
-            some = slice(block, block + ROWS)
-            apart = rows.take(first[some], axis=0)
-            apart -= rows.take(second[some], axis=0)
-            double = apart.astype(np.float64)
-            found[some] = np.sqrt(np.einsum("kd,kd->k", double, double))
+        # New arrays for each block would cost as much as the arithmetic.
+        here, there = (np.empty((PAIRS, rows.shape[1]), np.float32) for _ in range(2))
+        apart = np.empty((PAIRS, rows.shape[1]))
+        for block in range(start, min(start + share, len(first)), PAIRS):
+            some = slice(block, min(block + PAIRS, start + share, len(first)))
+            a, b, double = (buffer[: some.stop - some.start] for buffer in (here, there, apart))
+            rows.take(first[some], axis=0, out=a, mode="clip")  # "raise", the default, copies once more
+            rows.take(second[some], axis=0, out=b, mode="clip")
+            np.copyto(double, np.subtract(a, b, out=a))
+            found[some] = np.sqrt(np.vecdot(double, double))
 
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as threads:
-        list(threads.map(fill, range(0, len(first), 64 * ROWS)))
+    with ThreadPoolExecutor(cores) as threads:
+        list(threads.map(fill, range(0, len(first), share)))
     return found
 
 

@@ -43,13 +43,14 @@ def verification(
     scores = {}
     sizes = np.array([stacks.shape[1] for stacks in described])
     starts = np.concatenate([[0], np.cumsum(6 * sizes)[:-1]])
+    listed = {name: _places(starts, sizes, getattr(tasks, name)) for name in ("positive", "intra", "inter")}
     for n, noise in enumerate(NOISES):
         progress(n, len(NOISES), "verification")
         columns = [0, *range(1 + 5 * n, 6 + 5 * n)]
         rows = np.concatenate([stacks[columns].reshape(-1, stacks.shape[2]) for stacks in described])
-        positive = _apart(rows, starts, sizes, tasks.positive)
+        positive = _apart(rows, listed["positive"])
         for kind, pairs in (("intra", tasks.intra), ("inter", tasks.inter)):
-            negative = _apart(rows, starts, sizes, pairs)
+            negative = _apart(rows, listed[kind])
             ranking = _Ranking(negative, positive)
             redrawn = _redrawn(ranking.places, pairs[:, [0, 3]], tasks.positive[:, 0], weights)
             scores[noise, kind] = ranking.scored(redrawn, curves=(noise, kind) == SHOWN)
@@ -94,12 +95,21 @@ def retrieval(described: Described, tasks: Tasks, progress: Progress = silent) -
     return scores
 
 
-def _apart(rows: Array, starts: Array, sizes: Array, pairs: Array) -> Array:
-    """(K,) distances of the pairs; the columns of each sequence lie one after another in `rows`."""
+Places = tuple[Array, Array, Array]  # (K,) each: the order they are looked at in, row of the first, row of the second
+
+
+def _places(starts: Array, sizes: Array, pairs: Array) -> Places:
+    """Where the pairs stand in rows in which the columns of each sequence lie one after another."""
     order = np.argsort(pairs[:, 0].astype(np.uint16), kind="stable")  # rows of one sequence lie near each other
     s1, t1, i1, s2, t2, i2 = pairs[order].T
-    found = np.empty(len(pairs), np.float32)
-    found[order] = paired_single(rows, starts[s1] + t1 * sizes[s1] + i1, starts[s2] + t2 * sizes[s2] + i2)
+    return order, starts[s1] + t1 * sizes[s1] + i1, starts[s2] + t2 * sizes[s2] + i2
+
+
+def _apart(rows: Array, places: Places) -> Array:
+    """(K,) distances of the pairs, in the order they are listed in."""
+    order, first, second = places
+    found = np.empty(len(order), np.float32)
+    found[order] = paired_single(rows, first, second)
     return found
 
 
@@ -126,6 +136,8 @@ class _Ranking:
 
 def _redrawn(places: Array, negative_sequences: Array, positive_sequences: Array, weights: Array) -> Array:
     """(rounds,) change of the AP when sequences are drawn again, from the ranking cut into bins."""
+    if not len(weights):
+        return np.zeros(0)
     count = weights.shape[1]
     bins = np.arange(len(places)) * BINS // len(places)
     is_negative = places < len(negative_sequences)
