@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 
 from .errors import BadData
 from .files import whole
+from .machine import settings_folder
 
 SHIPPED = Path(__file__).parent / "models"
 
@@ -32,8 +32,7 @@ def places(model: str | Path) -> list[Path]:
     path, shipped = Path(model), SHIPPED / f"{model}.onnx"
     if path.is_file() and not shipped.is_file():  # names come before paths, as in hynet.load
         return [_beside(path)]
-    home = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "hynet"
-    return [_beside(home / path.name), _beside(shipped)]
+    return [_beside(settings_folder() / path.name), _beside(shipped)]
 
 
 def saved(model: str | Path, detector: str, *, personal: bool = True) -> Calibration:

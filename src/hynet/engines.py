@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -11,6 +10,7 @@ import numpy as np
 
 from .door import enter
 from .errors import BadWeights
+from .machine import cores
 from .types import Array, Descriptor
 
 TILE = 32  # patches a call: enough for a fast last product, few enough to keep all threads busy to the end
@@ -25,7 +25,7 @@ class OnnxEngine:
     def __init__(self, path: str | Path, threads: int | None = None) -> None:
         import onnxruntime
 
-        self.threads = threads or _cores()
+        self.threads = threads or len(cores())
         options = onnxruntime.SessionOptions()
         # Each thread takes tiles of its own: threads that share a layer wait for each other after every one.
         options.intra_op_num_threads = 1
@@ -59,8 +59,3 @@ def tell(descriptor: Descriptor, about: Mapping[str, str]) -> None:
     for number in ("support", "ratio"):
         if number in about:
             setattr(descriptor, number, float(about[number]))
-
-
-def _cores() -> int:
-    """Those that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

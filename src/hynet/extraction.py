@@ -27,6 +27,7 @@ from .errors import BadInput, UnreadableImage
 from .features import LONGEST, Extractor, columns, h5_names, opened
 from .files import whole
 from .loading import models
+from .machine import cores
 from .types import Progress, silent
 
 PART = ".part.npz"  # no temporary file of `whole` ends like this
@@ -256,11 +257,6 @@ def _assemble(out: Path, kept: set[str], parts: Mapping[str, Path], settings: Se
 # --- Several processes, each with its share of the cores ---
 
 _extract: Extractor | None = None  # in a worker: loaded once, used for all its photos
-
-
-def cores() -> list[int]:
-    """The processors this process may use, which in a container are fewer than there are."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
 def _shares(jobs: int) -> list[list[int]]:

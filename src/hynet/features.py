@@ -119,6 +119,12 @@ def columns(features: Features) -> dict[str, Array]:
     }
 
 
+def write_group(file: Any, name: str, features: Features) -> None:
+    """The features of one photo into an open file."""
+    for key, column in columns(features).items():
+        file.create_dataset(f"{name}/{key}", data=column)
+
+
 def read_h5(path: str | Path, name: str) -> Features:
     """The features of one photo, ours or anyone's in hloc's layout; without scales, angles or scores: 1, 0 and 1."""
     with opened(path) as file:

@@ -95,6 +95,12 @@ def direction_error(first: Array, second: Array) -> float:
     return float(np.degrees(np.arctan2(np.linalg.norm(np.cross(first, second)), abs(first @ second))))
 
 
+def pose_error(found: Pose, true: Pose) -> float:
+    """Degrees, the larger of rotation and direction of translation."""
+    turned = rotation_error(found.rotation, true.rotation)
+    return max(turned, direction_error(found.translation, true.translation))
+
+
 # --- Cameras ---
 
 

@@ -29,6 +29,7 @@ from . import assembly, colmap, correspondence, images, sfm
 from .datasets import ubc
 from .errors import BadInput, DataNotFound
 from .files import whole
+from .machine import cores
 from .patches import SUPPORT_SIGMAS, cut
 from .types import Array, PatchSet, Progress, silent
 
@@ -129,9 +130,8 @@ def _make_parts(
     todo: Mapping[str, Path], parts: Path, settings: Settings, workers: int | None, progress: Progress
 ) -> None:
     """Every scene in a process of its own: they run side by side, and one that crashes takes no other with it."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    workers = max(1, min(workers or cores, len(todo)))
-    threads = max(1, cores // workers)
+    workers = max(1, min(workers or len(cores()), len(todo)))
+    threads = max(1, len(cores()) // workers)
     progress(0, len(todo), "reconstructing")
     running: set[subprocess.Popen[str]] = set()
     with ThreadPoolExecutor(workers) as pool:

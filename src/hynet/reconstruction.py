@@ -21,9 +21,10 @@ import numpy as np
 from . import colmap, images, pairing
 from .colmap import Funnel, Model, NotReconstructed, Store
 from .errors import BadData, BadInput, DataNotFound, choose
-from .extraction import Settings, cores, extract_all, name_photos
+from .extraction import Settings, extract_all, name_photos
 from .features import h5_names, opened, read_h5
 from .files import whole
+from .machine import cores
 from .match_all import match_all
 from .types import Array, Features, Progress, Table, silent
 

@@ -7,7 +7,6 @@ cameras.bin, images.bin ... and photos   a COLMAP model, which knows them alread
 
 from __future__ import annotations
 
-import os
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from . import colmap, images, sfm
 from . import geometry as geo
 from .datasets import sequences
 from .errors import BadInput, DataNotFound
+from .machine import cache_folder
 from .types import Array, Features, Progress, silent
 
 MAX_KEYPOINTS = 4000  # a photo, for structure from motion
@@ -178,9 +178,8 @@ def _sharing(views: Sequence[_View]) -> Iterator[tuple[float, Pair]]:
 
 def _cache(photos: Sequence[Path]) -> Path:
     """Where the reconstruction of these very photos is kept, so that it is made once."""
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     told = [(str(photo.resolve()), photo.stat().st_size, photo.stat().st_mtime_ns) for photo in photos]
-    return home / "hynet" / "truth" / f"{zlib.crc32(repr(told).encode()):08x}"
+    return cache_folder() / "truth" / f"{zlib.crc32(repr(told).encode()):08x}"
 
 
 def _is_model(folder: Path) -> bool:

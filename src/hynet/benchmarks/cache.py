@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ..files import whole
+from ..machine import cache_folder
 from ..types import Array
 
 LIMIT = 20e9  # bytes; HPatches described by one network is 1.3e9
@@ -51,9 +52,8 @@ def arrays(key: Mapping[str, Any], make: Callable[[], Mapping[str, Array]]) -> d
 
 
 def folder() -> Path:
-    """Where it lies: under XDG_CACHE_HOME, or ~/.cache."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "hynet" / "described"
+    """Where it lies."""
+    return cache_folder() / "described"
 
 
 def digest(key: Mapping[str, Any]) -> str:

@@ -5,11 +5,11 @@ Some are bit for bit those of SciPy, with which the public HPatches code compute
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from ..machine import cores
 from ..types import Array
 
 ROWS = 256  # at a time
@@ -29,8 +29,8 @@ def paired(rows: Array, first: Array, second: Array) -> Array:
 def paired_single(rows: Array, first: Array, second: Array) -> Array:
     """(K,) float32, as SciPy's euclidean of float32: the difference and the root are single precision, the sum not."""
     found = np.empty(len(first), np.float32)
-    cores = len(os.sched_getaffinity(0))
-    share = max(PAIRS, -(-len(first) // cores))
+    threads = len(cores())
+    share = max(PAIRS, -(-len(first) // threads))
 
     def fill(start: int) -> None:
         # New arrays for each block would cost as much as the arithmetic.
@@ -44,8 +44,8 @@ def paired_single(rows: Array, first: Array, second: Array) -> Array:
             np.copyto(double, np.subtract(a, b, out=a))
             found[some] = np.sqrt(np.vecdot(double, double))
 
-    with ThreadPoolExecutor(cores) as threads:
-        list(threads.map(fill, range(0, len(first), share)))
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(fill, range(0, len(first), share)))
     return found
 
 

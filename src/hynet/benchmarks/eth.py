@@ -18,7 +18,7 @@ from .. import alignment, colmap, images, metrics
 from ..datasets import scenes
 from ..errors import BadInput, DataNotFound
 from ..extraction import name_photos
-from ..features import columns
+from ..features import write_group
 from ..files import whole
 from ..reconstruction import Reconstructed, reconstruct
 from ..types import Array, Progress, silent
@@ -165,8 +165,7 @@ def _write_features(method: Method, scene: Scene, folder: Path, progress: Progre
         with whole(file) as temporary, h5py.File(temporary, "w") as stored:
             for done, (name, photo) in enumerate(named.items()):
                 progress(done, len(named), f"{method.name}: {scene.name}")
-                for key, column in columns(method.features(photo)).items():
-                    stored.create_dataset(f"{name}/{key}", data=column)
+                write_group(stored, name, method.features(photo))
     return file
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from .. import colmap, metrics
 from ..datasets.scenes import Scene, View, second_from_first
 from ..errors import BadData
-from ..features import columns
-from ..geometry import Pose, direction_error, rotation_error
+from ..features import write_group
+from ..geometry import Pose, pose_error
 from ..reconstruction import reconstruct
 from ..types import Array, Progress, silent
 from . import cache
@@ -67,8 +67,7 @@ def _credit(method: Method, views: Sequence[View], ratio: float, progress: Progr
         with h5py.File(features, "w") as file:
             for view in views:
                 (photos / view.photo.name).symlink_to(view.photo.resolve())
-                for name, column in columns(method.features(view.photo)).items():
-                    file.create_dataset(f"{view.photo.name}/{name}", data=column)
+                write_group(file, view.photo.name, method.features(view.photo))
         found = _reconstructed(photos, Path(place) / "model", features, ratio, progress)
     errors = [_pose_error(first, second, found) for first, second in combinations(views, 2)]
     return 100 * metrics.mean_average_accuracy(np.array(errors))
@@ -89,8 +88,7 @@ def _pose_error(first: View, second: View, found: Mapping[str, Pose]) -> float:
         return FAILED
     true = second_from_first(first.cam_from_world, second.cam_from_world)
     ours = second_from_first(found[first.photo.name], found[second.photo.name])
-    turned = rotation_error(ours.rotation, true.rotation)
-    return max(turned, direction_error(ours.translation, true.translation))
+    return pose_error(ours, true)
 
 
 def _key(method: Method, scene: Scene, bag: Bag, ratio: float) -> dict[str, Any]:

@@ -74,8 +74,7 @@ def _pose_error(a: Array, b: Array, views: tuple[View, View], seed: int) -> floa
     if found is None:
         return FAILED
     true = second_from_first(*(view.cam_from_world for view in views))
-    turned = geometry.rotation_error(found.rotation, true.rotation)
-    return max(turned, geometry.direction_error(found.translation, true.translation))
+    return geometry.pose_error(found, true)
 
 
 def _one_way(first: Features, second: Features, ratio: float) -> Array:

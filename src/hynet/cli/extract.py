@@ -12,8 +12,9 @@ from typing import Annotated
 import tyro
 
 from ..errors import BadInput
-from ..extraction import Settings, cores, extract_all
+from ..extraction import Settings, extract_all
 from ..features import LONGEST
+from ..machine import cores
 from . import Report
 from .progress import bar
 

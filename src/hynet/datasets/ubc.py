@@ -25,6 +25,7 @@ from PIL import Image
 
 from ..errors import BadData, BadInput, DataNotFound
 from ..files import whole
+from ..machine import cache_folder
 from ..types import Array, PatchPairs, PatchSet, Progress, silent
 
 MOSAIC = 1024  # pixels a side
@@ -269,5 +270,4 @@ def _need(root: Path, name: str) -> Path:
 def _cache_folder(root: Path) -> Path:
     if os.access(root, os.W_OK):
         return root / ".hynet"
-    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return home / "hynet" / f"{root.name}-{hashlib.sha256(bytes(root.resolve())).hexdigest()[:16]}"
+    return cache_folder() / f"{root.name}-{hashlib.sha256(bytes(root.resolve())).hexdigest()[:16]}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +11,7 @@ import cv2
 import numpy as np
 
 from ..errors import BadInput, BadWeights, need
+from ..machine import cores
 from ..types import Array, Keypoints
 from .orientation import dominant, vertex
 from .selection import best, masked
@@ -93,7 +93,7 @@ def network(weights: str | Path) -> Scores:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = len(os.sched_getaffinity(0))
+    options.intra_op_num_threads = len(cores())
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # as in hynet.engines
     try:
         session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])

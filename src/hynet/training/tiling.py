@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ..descriptors.hynet import HyNet
 from ..descriptors.layers import FRN, TLU, Network
+from ..machine import cores
 
 TILE, WIDE_TILE = 64, 256  # patches: the last layer has few activations and many weights, whose gradients are added up
 
@@ -66,8 +67,7 @@ class Tiled(nn.Module):
 
 def one_worker_per_core() -> ThreadPoolExecutor:
     """Workers that use no threads of their own. torchrun shares out the cores by OMP_NUM_THREADS."""
-    here = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    count = int(os.environ.get("OMP_NUM_THREADS") or here)
+    count = int(os.environ.get("OMP_NUM_THREADS") or len(cores()))
     return ThreadPoolExecutor(count, initializer=lambda: torch.set_num_threads(1))
 
 
