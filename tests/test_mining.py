@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -61,6 +62,12 @@ def test_points_differ_for_certain_in_one_image_or_in_different_scenes():
     assert by_scene[0, 3]
     assert not by_scene[0, 1]
     assert certainly_different(torch.tensor([1, 1]), scenes=torch.tensor([0, 1]))[0, 1]
+
+
+def test_points_found_in_one_place_of_an_image_may_be_one():
+    places = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 11.0], [1.0, 1.0]])
+    known = certainly_different(np.arange(4), np.array([0, 0, 0, 1]), np.array([0, 0, 0, 1]), places)
+    assert known[0].tolist() == [False, False, True, True]  # itself, too near, far enough, another scene
 
 
 def test_no_matrix_is_kept_for_the_backward_pass():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -24,18 +26,27 @@ def made_of(counts: list[int], images: list[int] | None = None, scenes: list[int
     return PatchSet(np.zeros((sum(counts), 2, 2), np.uint8), **each)
 
 
+def some_pairs(data: PatchSet, rng: np.random.Generator) -> np.ndarray:
+    """For every third point, two of its rows."""
+    rows = [np.flatnonzero(data.points == point) for point in range(0, data.points.max() + 1, 3)]
+    return np.array([rng.permutation(two)[:2] for two in rows if len(two) >= 2]).reshape(-1, 2)
+
+
 @given(
     counts=st.lists(st.integers(1, 9), min_size=12, max_size=60),
     batch=st.integers(2, 5),
     seed=st.integers(0, 99),
     together=st.sampled_from([1, 3]),
     balance=st.sampled_from([0.0, 0.5, 1.0]),
+    hard=st.sampled_from([0.0, 0.5, 1.0]),
 )
 @settings(max_examples=60, deadline=None)
-def test_pairs_show_one_point_twice_and_no_point_is_twice_in_a_batch(counts, batch, seed, together, balance):
+def test_pairs_show_one_point_twice_and_no_point_is_twice_in_a_batch(counts, batch, seed, together, balance, hard):
     counts = counts + [2] * batch
     data = made_of(counts, images=[k // 5 for k in range(len(counts))], scenes=[k // 10 for k in range(len(counts))])
-    rows = sampling.pairs(data, batch, seed=seed, epoch=1, together=together, balance=balance)
+    rng = np.random.default_rng(seed)
+    data = replace(data, places=rng.uniform(0, 500, (len(data), 2)), hard_pairs=some_pairs(data, rng))
+    rows = sampling.pairs(data, batch, seed=seed, epoch=1, together=together, balance=balance, hard=hard)
     assert (data.points[rows[..., 0]] == data.points[rows[..., 1]]).all()
     assert (rows[..., 0] != rows[..., 1]).all()
     for one in rows:
@@ -85,6 +96,35 @@ def test_points_of_one_image_stand_together():
     assert all(len(np.unique(one)) <= 5 for one in images)
 
 
+def test_points_that_stand_together_are_neighbours_where_places_are_known():
+    rng = np.random.default_rng(0)
+    data = made_of([2] * 2000, images=[0] * 2000)
+    where = rng.uniform(0, 1000, (2000, 2))
+    data = replace(data, places=where[data.points])
+
+    def apart(data):
+        rows = sampling.pairs(data, 200, seed=0, epoch=0, together=8, balance=0.5)
+        groups = where[data.points[rows[..., 0].reshape(-1, 8)]]  # (groups, 8, 2)
+        return np.median(np.linalg.norm(groups - groups.mean(1, keepdims=True), axis=2))
+
+    assert apart(data) < apart(replace(data, places=None)) / 5
+
+
+def test_so_many_pairs_are_hard_ones_of_the_points_that_have_them():
+    data = made_of([12] * 300)
+    data = replace(data, hard_pairs=some_pairs(data, np.random.default_rng(1)))
+    hard = {tuple(pair) for pair in np.sort(data.hard_pairs, axis=1)}
+
+    def share(wanted):
+        rows = sampling.pairs(data, 100, seed=0, epoch=0, hard=wanted).reshape(-1, 2)
+        rows = rows[data.points[rows[:, 0]] % 3 == 0]
+        return np.mean([tuple(pair) in hard for pair in np.sort(rows, axis=1)])
+
+    assert share(0.0) < 0.05  # one of 66 pairs
+    assert share(0.5) == pytest.approx(0.5, abs=0.08)
+    assert share(1.0) == 1
+
+
 def test_too_few_points_are_told_with_the_way_out():
     with pytest.raises(BadInput, match="lower --pairs-per-batch"):
         sampling.pairs(made_of([2] * 5), 6, seed=0, epoch=0)
@@ -96,6 +136,12 @@ def test_a_mixture_keeps_the_sets_apart_and_finds_every_patch():
     mixture = sampling.mix(sets)
     assert len(np.unique(mixture.points)) == 6
     assert len(np.unique(mixture.scenes)) == len(np.unique(mixture.images)) == 2
+    assert mixture.places is None
+    assert mixture.hard_pairs is None
+    known = [replace(one, places=rng.random((6, 2)), hard_pairs=np.array([[2, 3]])) for one in sets]
+    assert np.array_equal(sampling.mix(known).hard_pairs, [[2, 3], [8, 9]])
+    assert np.array_equal(sampling.mix(known).places, np.concatenate([one.places for one in known]))
+    assert sampling.mix([known[0], sets[1]]).places is None
     rows = np.array([[11, 0], [5, 6]])
     assert (mixture.patches(rows) == np.concatenate([one.patches for one in sets])[rows]).all()
 

@@ -123,9 +123,20 @@ def test_a_seventh_column_of_a_pair_file_is_ignored(tmp_path):
 
 def test_a_set_without_interest_points_has_no_reference_images(tmp_path):
     make(tmp_path)
-    assert ubc.load(tmp_path).images is not None
+    found = ubc.load(tmp_path)
+    assert found.images is not None
+    assert np.array_equal(found.places, ubc.regions(tmp_path)[0])
     (tmp_path / "interest.txt").unlink()
     assert ubc.load(tmp_path).images is None
+    assert ubc.load(tmp_path).places is None
+
+
+def test_hard_pairs_are_those_of_the_correspondences(tmp_path):
+    make(tmp_path)
+    assert ubc.load(tmp_path).hard_pairs is None
+    first, second, hard = np.array([0, 5, 9]), np.array([1, 6, 299]), np.array([True, False, True])
+    np.savez(tmp_path / "correspondences.npz", first=first, second=second, hard=hard)
+    assert ubc.load(tmp_path).hard_pairs.tolist() == [[0, 1], [9, 299]]
 
 
 def test_scenes_come_from_their_ranges_and_empty_ones_count_for_nothing(tmp_path):
@@ -168,6 +179,16 @@ BREAKAGES = {
     "no info": (lambda r: (r / "info.txt").unlink(), DataNotFound, "no info.txt in"),
     "an empty info": (lambda r: (r / "info.txt").write_text(""), BadData, "info.txt is empty"),
     "words for numbers": (lambda r: (r / "info.txt").write_text("one 0\n"), BadData, "info.txt is not a table"),
+    "correspondences of another set": (
+        lambda r: np.savez(r / "correspondences.npz", first=[0], second=[300], hard=[True]),
+        BadData,
+        "correspondences.npz names patches that info.txt does not list",
+    ),
+    "correspondences cut short": (
+        lambda r: (r / "correspondences.npz").write_bytes(b"PK"),
+        BadData,
+        "correspondences.npz cannot be read",
+    ),
     "interest rows missing": (lambda r: drop_lines(r / "interest.txt", 7), BadData, "has 7 rows, but info.txt has 300"),
 }
 

@@ -14,11 +14,11 @@ from itertools import combinations
 import numpy as np
 
 from .sfm import EXHAUSTIVE, Photo, Scene
-from .types import Array, Progress, silent
+from .types import DIFFERENT_PIXELS, Array, Progress, silent
 
 # Winder and Brown (2007): the same within SAME, different beyond DIFFERENT, unknown between.
 SAME_PIXELS, SAME_OCTAVES, SAME_ANGLE = 5.0, 0.25, np.pi / 8
-DIFFERENT_PIXELS, DIFFERENT_OCTAVES, DIFFERENT_ANGLE = 10.0, 0.5, np.pi / 4
+DIFFERENT_OCTAVES, DIFFERENT_ANGLE = 0.5, np.pi / 4
 SAME_SIGMAS = 2.5  # and within so many sigmas: 5 pixels from a tiny region there is another one
 
 NEIGHBOURS = 8  # triangulated keypoints that a depth is fitted to

@@ -65,10 +65,11 @@ def fpr95_bootstrap(distances: Array, is_match: Array, rounds: int = ROUNDS, see
 
 def roc_auc(distances: Array, is_match: Array) -> float:
     """Chance that a match is nearer than a non-match; equal distances count half."""
-    matches, others = _two_kinds(distances, is_match, "ROC AUC")
-    others = np.sort(others)
-    nearer = np.searchsorted(others, matches, side="left") + np.searchsorted(others, matches, side="right")
-    return float(1 - nearer.mean() / 2 / len(others))
+    _two_kinds(distances, is_match, "ROC AUC")
+    right, seen = _ranked(distances, is_match)
+    wrong = seen - right
+    found = (right + np.concatenate([[0], right[:-1]])) / 2  # nearer than a non-match of each tie, on average
+    return float(np.diff(wrong, prepend=0) @ found / (right[-1] * wrong[-1]))
 
 
 def roc_auc_listed(distances: Array, is_match: Array) -> float:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .types import Array
+from .types import DIFFERENT_PIXELS, Array
 
 # UBC repeats some patches under two point numbers; "negatives" this close are not strangers. As in HardNet.
 TOO_CLOSE = 8e-3
@@ -69,17 +69,23 @@ def hardest_negatives(anchors: Tensor, positives: Tensor, strangers: Strangers =
     return torch.where(cosine > -torch.inf, d_neg, FARTHEST)
 
 
-def certainly_different(points: Ids, images: Ids | None = None, scenes: Ids | None = None) -> Tensor:
-    """Which pairs of a batch are known to show different points. Ids (N,) -> (N, N) bool.
+def certainly_different(
+    points: Ids, images: Ids | None = None, scenes: Ids | None = None, places: Ids | None = None
+) -> Tensor:
+    """Which pairs of a batch are known to show different points. Ids (N,), places (N, 2) -> (N, N) bool.
 
     Without image ids, different point numbers are believed. With them, two points are only known to differ
-    when both were found in one reference image; points of different scenes differ in any case.
+    when both were found in one reference image, and not in one place of it; points of different scenes differ in
+    any case.
     """
     points = torch.as_tensor(points)
     different = points[:, None] != points
     if images is not None:
         images = torch.as_tensor(images)
         different = different & (images[:, None] == images)
+        if places is not None:
+            places = torch.as_tensor(places)
+            different = different & (torch.cdist(places, places) > DIFFERENT_PIXELS)
     if scenes is not None:
         scenes = torch.as_tensor(scenes)
         different = different | (scenes[:, None] != scenes)

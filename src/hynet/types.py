@@ -18,6 +18,9 @@ from .errors import BadInput
 
 Array = NDArray[Any]
 
+# Points found in one image nearer to each other than this may be one thing, found twice (Winder and Brown, 2007).
+DIFFERENT_PIXELS = 10.0
+
 # How long work reports itself: progress(done, total, what). The library never prints; the command line draws a bar.
 Progress = Callable[[int, int, str], None]
 
@@ -34,6 +37,8 @@ class PatchSet:
     points: Array  # (P,) int64; same number = same 3-D point
     images: Array | None = None  # (P,) reference image: two points of one image are certainly different
     scenes: Array | None = None  # (P,) scene number: two points of different scenes are certainly different
+    places: Array | None = None  # (P, 2) where in the reference image
+    hard_pairs: Array | None = None  # (K, 2) rows: the same point, seen very differently
 
     def __post_init__(self) -> None:
         if self.patches.ndim != 3 or self.patches.shape[1] != self.patches.shape[2] or self.patches.dtype != np.uint8:
@@ -42,6 +47,8 @@ class PatchSet:
             column = getattr(self, name)
             if column is not None and column.shape != (len(self.patches),):
                 raise BadInput(f"{name} must have one number per patch ({len(self.patches)}), got {column.shape}.")
+        if self.places is not None and self.places.shape != (len(self.patches), 2):
+            raise BadInput(f"places must be x and y of each patch ({len(self.patches)}, 2), got {self.places.shape}.")
 
     def __len__(self) -> int:
         return len(self.patches)

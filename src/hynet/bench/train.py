@@ -115,10 +115,11 @@ def _fast() -> Callable[[], Stages]:
     """What `hynet train hynet` does, stage by stage."""
     import numpy as np
 
+    from ..machine import keep_memory_mapped
     from ..training import loop
     from ..training.configuration import TrainConfig
     from ..training.sampling import mix
-    from ..training.tiling import keep_memory_mapped, threads_for
+    from ..training.tiling import threads_for
     from ..types import PatchSet
 
     keep_memory_mapped()

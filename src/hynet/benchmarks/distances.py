@@ -5,15 +5,11 @@ Some are bit for bit those of SciPy, with which the public HPatches code compute
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 
-from ..machine import cores
 from ..types import Array
 
 ROWS = 256  # at a time
-PAIRS = 512
 
 
 def paired(rows: Array, first: Array, second: Array) -> Array:
@@ -29,23 +25,16 @@ def paired(rows: Array, first: Array, second: Array) -> Array:
 def paired_single(rows: Array, first: Array, second: Array) -> Array:
     """(K,) float32, as SciPy's euclidean of float32: the difference and the root are single precision, the sum not."""
     found = np.empty(len(first), np.float32)
-    threads = len(cores())
-    share = max(PAIRS, -(-len(first) // threads))
-
-    def fill(start: int) -> None:
-        # New arrays for each block would cost as much as the arithmetic.
-        here, there = (np.empty((PAIRS, rows.shape[1]), np.float32) for _ in range(2))
-        apart = np.empty((PAIRS, rows.shape[1]))
-        for block in range(start, min(start + share, len(first)), PAIRS):
-            some = slice(block, min(block + PAIRS, start + share, len(first)))
-            a, b, double = (buffer[: some.stop - some.start] for buffer in (here, there, apart))
-            rows.take(first[some], axis=0, out=a, mode="clip")  # "raise", the default, copies once more
-            rows.take(second[some], axis=0, out=b, mode="clip")
-            np.copyto(double, np.subtract(a, b, out=a))
-            found[some] = np.sqrt(np.vecdot(double, double))
-
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(fill, range(0, len(first), share)))
+    # New arrays for each block would cost as much as the arithmetic; threads would wait for each other.
+    here, there = (np.empty((ROWS, rows.shape[1]), np.float32) for _ in range(2))
+    apart = np.empty((ROWS, rows.shape[1]))
+    for start in range(0, len(first), ROWS):
+        some = slice(start, min(start + ROWS, len(first)))
+        a, b, double = (buffer[: some.stop - start] for buffer in (here, there, apart))
+        rows.take(first[some], axis=0, out=a, mode="clip")  # "raise", the default, copies once more
+        rows.take(second[some], axis=0, out=b, mode="clip")
+        np.copyto(double, np.subtract(a, b, out=a))
+        found[some] = np.sqrt(np.vecdot(double, double))
     return found
 
 

@@ -33,6 +33,7 @@ TILE = 64  # pixels a side of one patch in it
 PER_ROW = MOSAIC // TILE
 PER_MOSAIC = PER_ROW**2
 SIZES = (64, 32)
+LAYOUT = 2  # of the cache
 
 
 def load(root: str | Path, size: int = 64, progress: Progress = silent) -> PatchSet:
@@ -42,12 +43,14 @@ def load(root: str | Path, size: int = 64, progress: Progress = silent) -> Patch
         raise BadInput(f"PhotoTour patches come in size 64 or 32, got {size}.")
     cache = _decoded(root, progress)
     points = np.load(cache / "points.npy")
-    images = cache / "images.npy"
+    seen = np.load(cache / "interest.npy") if (cache / "interest.npy").exists() else None  # (P, 3)
     return PatchSet(
         np.load(cache / f"patches{size}.npy", mmap_mode="r"),
         points,
-        np.load(images) if images.exists() else None,
+        None if seen is None else seen[:, 0].astype(np.int64),
         _scenes(root, len(points)),
+        None if seen is None else seen[:, 1:],
+        _hard_pairs(root, len(points)),
     )
 
 
@@ -121,7 +124,7 @@ def _decoded(root: Path, progress: Progress) -> Path:
         raise DataNotFound(f"no patches*.bmp in {root}; unpack the set there, or `hynet data get` downloads one.")
     info, interest = _need(root, "info.txt"), root / "interest.txt"
     sources = [*mosaics, info, *([interest] if interest.exists() else [])]
-    key = json.dumps([(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sources])
+    key = json.dumps([LAYOUT, *((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sources)])
     cache = _cache_folder(root)
     if (cache / "key.json").exists() and (cache / "key.json").read_text() == key:
         return cache
@@ -132,15 +135,15 @@ def _decoded(root: Path, progress: Progress) -> Path:
             f"{info} lists {len(points)} patches, but the {len(mosaics)} mosaics hold {len(mosaics) * PER_MOSAIC}; "
             "some patches*.bmp are missing."
         )
-    images = _numbers(interest, (0,))[:, 0] if interest.exists() else None
-    if images is not None and len(images) != len(points):
-        raise BadData(f"{interest} has {len(images)} rows, but info.txt has {len(points)}; they must be as many.")
+    seen = _numbers(interest, (0, 1, 2), np.float64) if interest.exists() else None  # image, x, y
+    if seen is not None and len(seen) != len(points):
+        raise BadData(f"{interest} has {len(seen)} rows, but info.txt has {len(points)}; they must be as many.")
     try:
         _save(cache / "points.npy", points)
-        if images is None:
-            (cache / "images.npy").unlink(missing_ok=True)
+        if seen is None:
+            (cache / "interest.npy").unlink(missing_ok=True)
         else:
-            _save(cache / "images.npy", images)
+            _save(cache / "interest.npy", seen)
         _decode(mosaics, len(points), cache, progress)
         _write_lines(cache / "key.json", [key])  # last: it says that the rest is whole
     except OSError as error:
@@ -210,6 +213,21 @@ def _scenes(root: Path, patches: int) -> Array | None:
     if told != patches or (scenes < 0).any():
         raise BadData(f"{path} shares out {told} patches, but info.txt lists {patches}; make the set again.")
     return scenes
+
+
+def _hard_pairs(root: Path, patches: int) -> Array | None:
+    """(K, 2) rows, from the correspondences that `hynet patches` writes beside the set."""
+    path = root / "correspondences.npz"
+    if not path.exists():
+        return None
+    try:
+        with np.load(path) as table:
+            hard = np.column_stack([table["first"], table["second"]])[table["hard"]]
+    except (OSError, ValueError, KeyError, IndexError) as error:
+        raise BadData(f"{path} cannot be read ({error}); remove it or make the set again.") from None
+    if len(hard) and not 0 <= hard.min() <= hard.max() < patches:
+        raise BadData(f"{path} names patches that info.txt does not list; make the set again.")
+    return hard
 
 
 def _pair_lines(pairs: PatchPairs, points: Array) -> Iterator[str]:

@@ -39,7 +39,8 @@ class TrainConfig:
     noise: float = 0.0
     jpeg: float = 0.0
     balance: float = 0.0  # 0: every point equally often; 0.5: a scene by the root of its points; 1: scenes alike
-    together: int = 1  # so many points of one reference image side by side in a batch: hard and certain negatives
+    together: int = 1  # so many neighbours of one reference image side by side in a batch: hard, certain negatives
+    hard: float = 0.0  # share of pairs that geometry calls hard, of points that have them; sets of `hynet patches` know
     certain: bool = False  # only negatives that are known to be different points
     seed: int = 0
     compiled: bool = True  # on a CPU with a C++ compiler: the same mathematics, about twice as fast

@@ -23,6 +23,7 @@ from ..descriptors import DESCRIPTORS
 from ..descriptors.layers import Network
 from ..errors import BadInput, BadWeights, HynetError, choose
 from ..losses import LOSSES, Loss, LossTerms
+from ..machine import keep_memory_mapped
 from ..metrics import fpr95
 from ..mining import Strangers, certainly_different
 from ..types import Array, PatchPairs, PatchSet
@@ -32,7 +33,7 @@ from .configuration import TrainConfig as TrainConfig
 from .configuration import learning_rate, progress
 from .logbook import Watch, logbook, unwatched
 from .sampling import Mixture, augment, mix, pairs
-from .tiling import Tiled, keep_memory_mapped, one_worker_per_core, threads_for
+from .tiling import Tiled, one_worker_per_core, threads_for
 
 VALIDATION_PAIRS = 10_000  # at most, of each set: bounds the time, and 1% is then known to 0.14%
 
@@ -204,6 +205,7 @@ def batches(data: Mixture, config: TrainConfig, *, first: int, per_epoch: int, d
                 epoch=epoch,
                 balance=config.balance,
                 together=config.together,
+                hard=config.hard,
             )
         chosen = rows[number % per_epoch]  # (N, 2)
         generator = torch.Generator().manual_seed(seed_of(config.seed, number, distributed.rank(), 1))
@@ -226,7 +228,8 @@ def _certain(data: Mixture, rows: Array, only_certain: bool) -> Tensor:
     points, scenes = torch.from_numpy(data.points[rows]), torch.from_numpy(data.scenes[rows])
     if data.images is None or not only_certain:
         return certainly_different(points)
-    return certainly_different(points, torch.from_numpy(data.images[rows]), scenes)
+    places = None if data.places is None else torch.from_numpy(data.places[rows])
+    return certainly_different(points, torch.from_numpy(data.images[rows]), scenes, places)
 
 
 def seed_of(*numbers: int) -> int:

@@ -17,6 +17,7 @@ from torch.nn.functional import adaptive_avg_pool2d, affine_grid, avg_pool2d, gr
 from ..errors import BadInput
 from ..types import Array, PatchSet
 
+CELL = 8.0  # pixels; within one, neighbours come in any order
 # The most that `jitter=1` does to a patch: about what detectors get wrong between two photos.
 MOST_SHIFT, MOST_TURN, MOST_SCALE, MOST_STRETCH = 0.3, pi / 9, 1.28, 1.2  # half-widths, radians, factors
 
@@ -29,6 +30,8 @@ class Mixture:
     points: Array  # (P,)
     scenes: Array  # (P,)
     images: Array | None  # (P,), None when some set does not know them
+    places: Array | None = None  # (P, 2), likewise
+    hard_pairs: Array | None = None  # (K, 2) rows, of the sets that know them
 
     def __len__(self) -> int:
         return len(self.points)
@@ -50,13 +53,17 @@ def mix(sets: Sequence[PatchSet]) -> Mixture:
     if len(sizes) != 1:
         raise BadInput(f"patch sets can be mixed when their patches have one size, got {sorted(sizes) or 'no set'}.")
     scenes = [np.zeros(len(some), np.int64) if some.scenes is None else some.scenes for some in sets]
-    images = [some.images for some in sets]
-    known = [column for column in images if column is not None]
+    images = [some.images for some in sets if some.images is not None]
+    places = [some.places for some in sets if some.places is not None]
+    first = np.cumsum([0, *map(len, sets)])
+    hard = [some.hard_pairs + start for some, start in zip(sets, first, strict=False) if some.hard_pairs is not None]
     return Mixture(
         tuple(sets),
         _distinct([some.points for some in sets]),
         _distinct(scenes),
-        _distinct(known) if len(known) == len(sets) else None,
+        _distinct(images) if len(images) == len(sets) else None,
+        np.concatenate(places) if len(places) == len(sets) else None,
+        np.concatenate(hard) if hard else None,
     )
 
 
@@ -68,6 +75,7 @@ def pairs(
     epoch: int,
     balance: float = 0.0,
     together: int = 1,
+    hard: float = 0.0,
 ) -> Array:
     """The batches of one epoch as rows of the data: (batches, pairs_per_batch, 2), as many as its patches fill.
 
@@ -77,7 +85,9 @@ def pairs(
     Args:
         balance: 0 takes every point equally often; 0.5 gives a scene the square root of its points' share, 1 gives
             every scene the same share, as far as its points last.
-        together: so many points of one reference image stay side by side: hard negatives, and certain ones.
+        together: so many points of one reference image stay side by side, neighbours where places are known: hard
+            negatives, and certain ones.
+        hard: so often a point gives one of its hard pairs, where it has any, in place of any two of its patches.
     """
     rng = np.random.default_rng((seed, epoch))
     by_point = np.argsort(data.points, kind="stable")  # rows of one point are neighbours
@@ -92,16 +102,20 @@ def pairs(
         )
     scene = None if data.scenes is None else data.scenes[by_point[first]]
     image = None if data.images is None else data.images[by_point[first]]
+    place = None if data.places is None else data.places[by_point[first]]
     drawn: list[Array] = []
     while sum(map(len, drawn)) < batches * pairs_per_batch:
         turn = rng.permutation(len(first))
-        if balance and scene is not None:
-            turn = turn[_balanced(scene[turn], balance, at_least=pairs_per_batch)]
         if together > 1 and image is not None:
-            turn = turn[_side_by_side(rng, image[turn], together)]
+            turn = turn[_side_by_side(rng, image[turn], None if place is None else place[turn], together)]
+        if balance and scene is not None:  # after the groups are made, so that it leaves out whole groups
+            turn = turn[_balanced(scene[turn], balance, at_least=pairs_per_batch)]
         drawn.append(turn[: len(turn) // pairs_per_batch * pairs_per_batch])
     points = np.concatenate(drawn)[: batches * pairs_per_batch]
-    return by_point[_hand_out(rng, points, first, count)].reshape(batches, pairs_per_batch, 2)
+    rows = by_point[_hand_out(rng, points, first, count)]
+    if hard and data.hard_pairs is not None:
+        rows = _harder(rng, rows, data.points, data.hard_pairs, hard)
+    return rows.reshape(batches, pairs_per_batch, 2)
 
 
 def augment(
@@ -219,14 +233,35 @@ def _balanced(scene: Array, balance: float, at_least: int) -> Array:
     return np.flatnonzero(place < quota[scene])
 
 
-def _side_by_side(rng: np.random.Generator, image: Array, together: int) -> Array:
+def _side_by_side(rng: np.random.Generator, image: Array, place: Array | None, together: int) -> Array:
     """An order in which points of one image stand in groups of up to `together`, the groups shuffled."""
     _, image, size = np.unique(image, return_inverse=True, return_counts=True)
-    order = np.argsort(image, kind="stable")  # points (in random order) image by image
+    along = np.zeros(len(image)) if place is None else _winding((place - place.min(0)) / CELL + rng.uniform(0, 99, 2))
+    order = np.lexsort((along, image))  # image by image, its points along the path or as they came
     place = np.arange(len(image)) - np.repeat(np.cumsum(size) - size, size)
     starts = place % together == 0
     group = np.cumsum(starts) - 1
     return order[np.argsort(rng.permutation(int(starts.sum()))[group], kind="stable")]
+
+
+def _winding(place: Array) -> Array:
+    """How far along a Z-shaped path through all cells of the plane each place lies: near there, near here. (P, 2)."""
+    cell = place.astype(np.int64)
+    bits = np.arange(16)
+    interleaved = (cell[:, :, None] >> bits & 1) << (2 * bits + np.array([[0], [1]]))  # x in even bits, y in odd
+    return interleaved.sum((1, 2))
+
+
+def _harder(rng: np.random.Generator, rows: Array, points: Array, hard_pairs: Array, share: float) -> Array:
+    """Some of the drawn pairs replaced by a hard pair of the same point. (draws, 2) -> (draws, 2)."""
+    owner = points[hard_pairs[:, 0]]
+    by_owner = np.argsort(owner, kind="stable")
+    drawn = points[rows[:, 0]]
+    start, end = (np.searchsorted(owner[by_owner], drawn, side) for side in ("left", "right"))
+    chosen = np.flatnonzero((end > start) & (rng.random(len(rows)) < share))
+    harder = rows.copy()
+    harder[chosen] = rng.permuted(hard_pairs[by_owner[rng.integers(start[chosen], end[chosen])]], axis=1)
+    return harder
 
 
 def _hand_out(rng: np.random.Generator, points: Array, first: Array, count: Array) -> Array:

@@ -6,7 +6,6 @@ nobody, where all cores on one layer wait for each other hundreds of times a ste
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -86,17 +85,6 @@ def threads_for(model: Tiled) -> Iterator[None]:
 def has_compiler() -> bool:
     """Whether torch.compile has what it needs on a CPU."""
     return any(shutil.which(name) for name in ("g++", "clang++", "c++"))
-
-
-def keep_memory_mapped() -> None:
-    """Let glibc keep big buffers, for all threads alike, instead of faulting in 300,000 new pages every step."""
-    trim, top_pad, mmap, arenas = -1, -2, -3, -8  # glibc's numbers for M_TRIM_THRESHOLD and so on
-    try:
-        mallopt = ctypes.CDLL(None).mallopt
-    except (OSError, AttributeError, TypeError):  # not glibc: nothing to set
-        return
-    for parameter, value in ((mmap, 1 << 30), (trim, (1 << 31) - 1), (top_pad, 1 << 29), (arenas, 1)):
-        mallopt(parameter, value)
 
 
 class _InTiles(torch.autograd.Function):
