@@ -97,7 +97,8 @@ def test_a_constant_descriptor_is_rewarded_by_the_public_code_only(lists):
     assert corrected["retrieval"] < 45  # five right ones among five and some fifteen
 
 
-def test_an_interval_of_verification_holds_its_value_and_grows_with_what_sequences_differ_by():
+@pytest.mark.parametrize("column", ["verification", "verification_auc"])
+def test_an_interval_of_verification_holds_its_value_and_grows_with_what_sequences_differ_by(column):
     sizes = (40,) * 8
     lists = hpatches_tasks.draw([np.full(size, 50.0) for size in sizes])
     alike = descriptors("smooth", sizes)
@@ -106,11 +107,30 @@ def test_an_interval_of_verification_holds_its_value_and_grows_with_what_sequenc
     widths = []
     for described in (descriptors("constant", sizes), alike, unlike):
         scores = hpatches_summary.scored(described, lists)
-        low, high = metrics.interval(hpatches_summary.redrawn(scores, "fair")["verification"])
-        value = hpatches_summary.row(scores, "fair")["verification"]
+        low, high = metrics.interval(hpatches_summary.redrawn(scores, "fair")[column])
+        value = hpatches_summary.row(scores, "fair")[column]
         assert low - 1e-3 <= value <= high + 1e-3
         widths.append(high - low)
     assert widths[0] < widths[1] < widths[2]
+
+
+def test_redrawn_roc_is_that_of_a_list_in_which_every_pair_stands_as_often_as_it_is_drawn():
+    rng = np.random.default_rng(0)
+    negative, positive = rng.normal(1.0, 0.4, 3000), rng.normal(0.5, 0.4, 900)
+    of_negative, of_positive = rng.integers(3, size=(3000, 2)), rng.integers(3, size=900)
+    positive += 0.3 * of_positive  # sequence 2 is the hardest
+    weights = np.array([[1, 1, 1], [0, 1, 2], [3, 0, 0]])
+    ranking = hpatches_scores._Ranking(np.abs(negative), np.abs(positive))
+    moved = hpatches_scores._redrawn(ranking, of_negative, of_positive, weights)["auc"]
+
+    def area(drawn):
+        pairs = np.where(of_negative[:, 0] == of_negative[:, 1], drawn[of_negative[:, 0]], drawn[of_negative].prod(1))
+        listed = [np.repeat(np.abs(negative), pairs), np.repeat(np.abs(positive), drawn[of_positive])]
+        return metrics.roc_auc(np.concatenate(listed), np.repeat([False, True], [len(some) for some in listed]))
+
+    assert moved[0] == 0
+    assert moved[1:] == pytest.approx([area(drawn) - area(weights[0]) for drawn in weights[1:]], abs=2e-3)
+    assert moved[1] < -0.05 < 0.05 < moved[2]
 
 
 def test_corrected_retrieval_is_the_mean_over_all_orders():

@@ -32,7 +32,7 @@ class Verified:
 
     auc: dict[str, float]  # balanced: listed, fair
     ap: dict[str, float]  # imbalanced: listed, fair, step
-    redrawn: Array  # (rounds,) by how much the AP moves when sequences are drawn again
+    redrawn: dict[str, Array]  # ap and auc: (rounds,) by how much they move when sequences are drawn again
     curves: dict[str, tuple[Array, Array]]  # roc and pr of the list that is SHOWN
 
 
@@ -52,7 +52,7 @@ def verification(
         for kind, pairs in (("intra", tasks.intra), ("inter", tasks.inter)):
             negative = _apart(rows, listed[kind])
             ranking = _Ranking(negative, positive)
-            redrawn = _redrawn(ranking.places, pairs[:, [0, 3]], tasks.positive[:, 0], weights)
+            redrawn = _redrawn(ranking, pairs[:, [0, 3]], tasks.positive[:, 0], weights)
             scores[noise, kind] = ranking.scored(redrawn, curves=(noise, kind) == SHOWN)
     return scores
 
@@ -123,9 +123,10 @@ class _Ranking:
         some = order < len(negative) + int(FIRST_POSITIVES * len(positive))
         self.balanced = distances[order], order >= len(negative)
         self.imbalanced = self.balanced[0][some], self.balanced[1][some]
-        self.places = order[some]  # in the list, negatives counted before positives
+        # Which of the list, negatives counted before positives, stand at each rank.
+        self.balanced_places, self.imbalanced_places = order, order[some]
 
-    def scored(self, redrawn: Array, curves: bool) -> Verified:
+    def scored(self, redrawn: dict[str, Array], curves: bool) -> Verified:
         labels = self.balanced[1]
         recall = np.cumsum(labels)
         auc = {"listed": float(recall[~labels].mean() / recall[-1]), "fair": metrics.roc_auc(*self.balanced)}
@@ -135,11 +136,27 @@ class _Ranking:
         return Verified(auc, ap, redrawn, drawn)
 
 
-def _redrawn(places: Array, negative_sequences: Array, positive_sequences: Array, weights: Array) -> Array:
-    """(rounds,) change of the AP when sequences are drawn again, from the ranking cut into bins."""
-    if not len(weights):
-        return np.zeros(0)
-    count = weights.shape[1]
+def _redrawn(
+    ranking: _Ranking, negative_sequences: Array, positive_sequences: Array, weights: Array
+) -> dict[str, Array]:
+    """ap and auc: (rounds,) their change when sequences are drawn again, from the rankings cut into bins."""
+    moved = {}
+    for name, places, area in (
+        ("ap", ranking.imbalanced_places, _binned_precision),
+        ("auc", ranking.balanced_places, _binned_roc),
+    ):
+        if not len(weights):
+            moved[name] = np.zeros(0)
+            continue
+        drawn = _binned(places, negative_sequences, positive_sequences, weights.shape[1])
+        moved[name] = area(*drawn(weights.astype(np.float64))) - area(*drawn(np.ones((1, weights.shape[1]))))
+    return moved
+
+
+def _binned(
+    places: Array, negative_sequences: Array, positive_sequences: Array, count: int
+) -> Callable[[Array], tuple[Array, Array]]:
+    """weights (rounds, count) -> how many positives and negatives lie in each bin of the ranking, (rounds, BINS)."""
     bins = np.arange(len(places)) * BINS // len(places)
     is_negative = places < len(negative_sequences)
     first, second = negative_sequences[places[is_negative]].T
@@ -153,17 +170,28 @@ def _redrawn(places: Array, negative_sequences: Array, positive_sequences: Array
     wrong = np.bincount(of_pair, minlength=len(pairs) * BINS).reshape(len(pairs), BINS)
     first, second = pairs // count, pairs % count
 
-    def binned(weights: Array) -> Array:
-        drawn = np.where(first == second, weights[:, first], weights[:, first] * weights[:, second])
-        found, missed = np.cumsum(weights @ right, axis=1), np.cumsum(drawn @ wrong, axis=1)
-        # The task has five negatives a positive, whichever sequences are drawn.
-        missed *= wrong.sum() / right.sum() * found[:, -1:] / np.maximum(missed[:, -1:], 1e-12)
-        precision = found / np.maximum(found + missed, 1e-12)
-        before = np.concatenate([np.ones((len(weights), 1)), precision[:, :-1]], axis=1)
-        gained = np.diff(found, axis=1, prepend=0)
-        return (gained * (before + precision)).sum(1) / (2 * np.maximum(found[:, -1], 1e-12))
+    def drawn(weights: Array) -> tuple[Array, Array]:
+        both = np.where(first == second, weights[:, first], weights[:, first] * weights[:, second])
+        found, missed = weights @ right, both @ wrong
+        # The task has as many negatives a positive as before, whichever sequences are drawn.
+        wanted = wrong.sum() / right.sum() * found.sum(1, keepdims=True)
+        return found, missed * wanted / np.maximum(missed.sum(1, keepdims=True), 1e-12)
 
-    return binned(weights.astype(np.float64)) - binned(np.ones((1, count)))
+    return drawn
+
+
+def _binned_precision(right: Array, wrong: Array) -> Array:
+    """(rounds,) average precision by trapezoids, as if each bin were one step."""
+    found, seen = np.cumsum(right, axis=1), np.cumsum(right + wrong, axis=1)
+    precision = found / np.maximum(seen, 1e-12)
+    before = np.concatenate([np.ones((len(right), 1)), precision[:, :-1]], axis=1)
+    return (right * (before + precision)).sum(1) / (2 * np.maximum(found[:, -1], 1e-12))
+
+
+def _binned_roc(right: Array, wrong: Array) -> Array:
+    """(rounds,) area under the ROC curve, as if those of one bin were tied."""
+    found = np.cumsum(right, axis=1)
+    return (wrong * (found - right / 2)).sum(1) / np.maximum(found[:, -1] * wrong.sum(1), 1e-12)
 
 
 def _stable_order(distances: Array) -> Array:

@@ -76,9 +76,10 @@ def redrawn(scores: Scores, area: str) -> dict[str, Array]:
     def per_query(values: Array) -> Array:
         return weights @ np.bincount(scores.query_sequences, values, len(matched)) / asked
 
-    verified = np.mean([each.ap[area] + each.redrawn for each in scores.verification.values()], axis=0)
+    verified = scores.verification.values()
     values = {
-        "verification": verified,
+        "verification": np.mean([each.ap[area] + each.redrawn["ap"] for each in verified], axis=0),
+        "verification_auc": np.mean([each.auc[area] + each.redrawn["auc"] for each in verified], axis=0),
         "matching": weights @ matched.mean(1) / len(matched),
         **{f"matching_{level}": weights @ matched[:, n] / len(matched) for n, level in enumerate(LEVELS.values())},
     }

@@ -31,6 +31,7 @@ CPU = replace(
     light=0.3,
     balance=0.5,
     together=8,
+    hard=0.5,
     certain=True,
     validate_minutes=10.0,
 )
