@@ -9,7 +9,7 @@ import cv2
 import h5py
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hynet import geometry
@@ -105,6 +105,44 @@ def test_descriptors_share_their_keypoints_and_sanity_rows_score_nothing(sequenc
 def test_two_detectors_give_two_rows_a_model(sequences):
     found = homography.run(["rootsift"], sequences, detector=("dog", "keynet"), max_keypoints=100)
     assert list(found.rows)[:2] == ["dog+rootsift", "keynet+rootsift"]
+    assert {(one.method, one.rival) for one in found.comparisons} == {("keynet+rootsift", "dog+rootsift")}
+
+
+@given(seed=st.integers(0, 10_000), count=st.integers(0, 30))
+@settings(max_examples=20, deadline=None)
+def test_matching_accuracy_is_what_a_loop_counts(seed, count):
+    rng = np.random.default_rng(seed)
+    H = np.array([[1.1, 0.1, -9], [-0.05, 0.9, 7], [1e-4, -2e-4, 1]])
+    xy, rows = rng.uniform(0, 300, (count, 2)), np.eye(max(count, 1))[:count]  # each is its partner's nearest
+    there = geometry.transfer(H, xy) + rng.normal(scale=4, size=(count, 2))
+    scores = homography._scores(features(xy, rows), features(there, rows), H, ratio=1.0)
+    for pixels in homography.PIXELS:
+        near = 0
+        for here, found in zip(xy.astype(np.float32), there.astype(np.float32), strict=True):
+            x, y, w = H @ [*here, 1.0]
+            near += np.hypot(x / w - found[0], y / w - found[1]) <= pixels
+        assert scores[f"mma{pixels}"] == pytest.approx(100 * near / max(count, 1))
+    assert scores["matches"] == count
+
+
+@given(seed=st.integers(0, 10_000), counts=st.tuples(st.integers(0, 12), st.integers(0, 12)))
+@settings(max_examples=30, deadline=None)
+def test_repeatability_is_what_a_loop_counts(seed, counts):
+    rng = np.random.default_rng(seed)
+    H = np.array([[1.1, 0.1, -9], [-0.05, 0.9, 7], [1e-4, -2e-4, 1]])
+    a, b = (features(rng.uniform(-2, 40, (count, 2)), np.ones((count, 2)), (38, 36)) for count in counts)
+
+    def found_again(first, second, there):
+        moved = [geometry.transfer(there, xy[None])[0] for xy in first.keypoints.xy]
+        back = [geometry.transfer(np.linalg.inv(there), xy[None])[0] for xy in second.keypoints.xy]
+        seen = [point for point in moved if 0 <= point[0] <= 37 and 0 <= point[1] <= 35]
+        others = [xy for xy, at in zip(second.keypoints.xy, back, strict=True) if 0 <= at[0] <= 37 and 0 <= at[1] <= 35]
+        near = [any(np.hypot(*(point - other)) <= homography.RIGHT for other in others) for point in seen]
+        return sum(near), len(near)
+
+    (there, seen), (back, seen_back) = found_again(a, b, H), found_again(b, a, np.linalg.inv(H))
+    expected = (there + back) / (seen + seen_back) if seen and seen_back else 0
+    assert homography.repeatability(a, b, H) == pytest.approx(expected)
 
 
 def test_the_second_run_describes_nothing(sequences):
@@ -237,7 +275,14 @@ def test_one_place_found_twice_is_matched_once():
 
 @pytest.mark.parametrize(
     "options",
-    [["--ratio", "1.5"], ["--seeds", "0"], ["--detector", "eyes"], ["--model", "nobody"], ["--against", "me"]],
+    [
+        ["--ratio", "1.5"],
+        ["--seeds", "0"],
+        ["--detector", "eyes"],
+        ["--detector"],
+        ["--model", "nobody"],
+        ["--against", "me"],
+    ],
 )
 def test_bad_options_leave_with_code_two(scene, options, capsys):
     assert main(["evaluate", "imc", "--data", str(scene), *options]) == 2
@@ -301,6 +346,20 @@ def test_a_features_file_gives_its_strongest(sequences, tmp_path):
     photo = sequences / "graf" / "1.png"
     *_, method = methods.enter([], Setting(max_keypoints=3), files=[tmp_path / "f.h5"], photos=[photo])
     np.testing.assert_array_equal(method.features(photo).keypoints.scores, [8, 7, 6])
+
+
+def test_a_features_file_keeps_its_ratio_and_must_be_finite(sequences, tmp_path):
+    photo = sequences / "graf" / "1.png"
+    one = features(np.array([[3.0, 4.0]]), np.ones((1, 8)))
+    write_h5(tmp_path / "f.h5", {"1.png": one})
+    with h5py.File(tmp_path / "f.h5", "a") as file:
+        file.attrs["ratio"] = 0.8
+    *_, method = methods.enter([], Setting(), files=[tmp_path / "f.h5"], photos=[photo])
+    assert method.features(photo).ratio == 0.8
+    with h5py.File(tmp_path / "f.h5", "a") as file:
+        file["1.png/descriptors"][:] = np.nan
+    with pytest.raises(BadData, match="not finite"):
+        method.features(photo)
 
 
 def test_photos_of_one_name_size_and_time_are_told_apart(tmp_path):

@@ -286,6 +286,9 @@ def test_the_release_s_own_lists_are_used_where_they_are_given(release, tmp_path
     assert "10 pairs" in evaluation.notes[0]
     with pytest.raises(BadData, match="does not have"):
         hpatches_tasks.read(tmp_path, "full", ["i_one", "v_two"], [20, 15])
+    (tmp_path / "verif_neg_inter_split-full.csv").write_text("s1,t1,idx1,s2,t2,idx2\ni_one,0,3,v_two,6,3\n")
+    with pytest.raises(BadData, match="an image other than 0 to 5"):
+        hpatches_tasks.read(tmp_path, "full", ["i_one", "v_two"], [20, 16])
     with pytest.raises(BadData, match="names 'v_two', which is not a sequence"):
         hpatches_tasks.read(tmp_path, "full", ["i_one"], [20])
     with pytest.raises(DataNotFound, match=r"no verif_pos_split-a\.csv"):
@@ -340,6 +343,9 @@ def test_broken_csv_is_told_in_one_sentence(release, tmp_path):
     hpatches_csv.write(tmp_path, "i_one", np.ones((16, 20, 4), np.float32))
     with pytest.raises(BadData, match="20 rows a file, but the sequence 21"):
         hpatches_csv.read(tmp_path, ["i_one"], [21])
+    hpatches_csv.write(tmp_path, "v_two", np.ones((16, 20, 3), np.float32))
+    with pytest.raises(BadData, match="v_two has 3 numbers a row, others 4"):
+        hpatches_csv.read(tmp_path, ["i_one", "v_two"], [20, 20])
     (tmp_path / "i_one" / "h2.csv").write_text("1,2\n3,x\n")
     with pytest.raises(BadData, match="not a table of numbers"):
         hpatches_csv.read(tmp_path, ["i_one"], [20])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -133,9 +134,24 @@ def test_a_checkpoint_of_a_run_is_known_by_what_the_run_says_of_its_data(scenes,
         (tmp_path / f"run-{scene}").mkdir()
         (tmp_path / f"run-{scene}/run.json").write_text(json.dumps({"data": {f"sets/{scene}": {}}}))
         names.append(str(tmp_path / f"run-{scene}/best.pt"))
+        Path(names[-1]).touch()
     rows = ubc.run([Contestant(name, Mean()) for name in names], scenes).rows
     assert {"LIB>ND", "LIB>YOS", "YOS>LIB", "YOS>ND"} < set(rows[str(tmp_path / "run-*/best.pt")])
     assert "LIB>YOS" not in rows[names[1]]
+
+
+def test_what_is_no_file_is_not_taken_for_the_run_in_whose_folder_we_stand(tmp_path, monkeypatch):
+    (tmp_path / "run.json").write_text(json.dumps({"data": {"sets/liberty": {}}}))
+    monkeypatch.chdir(tmp_path)
+    assert ubc.trained_on("sift") == ()
+
+
+def test_sets_are_drawn_again_independently_of_each_other(tmp_path):
+    for name in ("here", "there"):
+        make(tmp_path / name, 0)  # the same pairs twice: their mean is known better than either
+    intervals = ubc.run([Contestant("mean", Mean())], tmp_path).intervals["mean"]
+    widths = {column: high - low for column, (low, high) in intervals.items()}
+    assert 0 < widths["fpr95"] < 0.85 * widths["here"]
 
 
 def test_a_model_trained_on_every_set_there_is_still_gets_a_row(tmp_path):

@@ -216,6 +216,9 @@ def test_every_benchmark_has_help_that_shows_its_own_options(capsys):
         ["ubc", "--model", "sift"],
         ["ubc", "--model", "sift", "--data", "no/such/folder"],
         ["hpatches", "--data", "no/such/folder"],
+        ["hpatches", "--data", "no/such/folder", "--split", "q"],
+        ["hpatches", "--data", "no/such/folder", "--seed", "-1"],
+        ["hpatches", "--data", "no/such/folder", "--model", "nobody"],
         ["ubc", "--model", "sift", "--data", ".", "--out", "/proc/nowhere"],
     ],
 )

@@ -105,6 +105,10 @@ def test_features_of_others_need_no_scales(tmp_path, photo):
     assert (read.keypoints.xy < read.image_size).all()
     with pytest.raises(BadData, match=r"b\.jpg"):
         read_h5(tmp_path / "theirs.h5", "b.jpg")
+    with h5py.File(tmp_path / "theirs.h5", "w") as file:
+        file["a.jpg/keypoints"], file["a.jpg/descriptors"] = np.ones(4), np.ones((8, 4))
+    with pytest.raises(BadData, match="not rows of x and y"):
+        read_h5(tmp_path / "theirs.h5", "a.jpg")
 
 
 def test_a_second_run_adds_only_what_is_new(tmp_path):

@@ -199,6 +199,15 @@ def test_no_results_at_all_are_one_sentence(content, tmp_path, capsys):
     assert not (tmp_path / "report.html").exists()
 
 
+def test_a_number_beyond_all_floats_is_no_number(tmp_path, capsys):
+    good = written(tmp_path, evaluation())
+    told = json.loads(good.read_text())
+    told["rows"]["enormous"] = dict.fromkeys(told["columns"], 10**400)
+    good.write_text(json.dumps(told))
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "report.html"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["results"] == [str(good)]
+
+
 def test_names_from_outside_cannot_become_code(tmp_path):
     bad = "<script>alert(1)</script>"
     told = evaluation({bad: 60.0, "sift": 40.0}, title=bad, notes=[bad], columns=["matching", bad], data=bad)

@@ -29,7 +29,7 @@ def made_of(counts: list[int], images: list[int] | None = None, scenes: list[int
 def some_pairs(data: PatchSet, rng: np.random.Generator) -> np.ndarray:
     """For every third point, two of its rows."""
     rows = [np.flatnonzero(data.points == point) for point in range(0, data.points.max() + 1, 3)]
-    return np.array([rng.permutation(two)[:2] for two in rows if len(two) >= 2]).reshape(-1, 2)
+    return np.array([rng.permutation(two)[:2] for two in rows if len(two) >= 2], np.int64).reshape(-1, 2)
 
 
 @given(

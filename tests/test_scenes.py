@@ -97,6 +97,15 @@ def test_the_second_camera_from_the_first_takes_points_from_one_to_the_other(tmp
     np.testing.assert_allclose(pose.rotation @ in_a + pose.translation, in_b)
 
 
+def test_photos_beside_their_cameras_are_a_scene(tmp_path):
+    challenge(tmp_path / "x", ["a", "b"])
+    (tmp_path / "flat").mkdir()
+    for file in (tmp_path / "x").rglob("*.*"):
+        file.rename(tmp_path / "flat" / file.name)
+    (scene,) = scenes.load(tmp_path / "flat")
+    assert (scene.name, list(scene.views)) == ("flat", ["a", "b"])
+
+
 def test_what_is_missing_or_broken_is_told(tmp_path):
     with pytest.raises(DataNotFound, match="calibration"):
         scenes.load(tmp_path)

@@ -134,9 +134,9 @@ def test_a_set_without_interest_points_has_no_reference_images(tmp_path):
 def test_hard_pairs_are_those_of_the_correspondences(tmp_path):
     make(tmp_path)
     assert ubc.load(tmp_path).hard_pairs is None
-    first, second, hard = np.array([0, 5, 9]), np.array([1, 6, 299]), np.array([True, False, True])
+    first, second, hard = np.array([0, 4, 297]), np.array([1, 5, 299]), np.array([True, False, True])
     np.savez(tmp_path / "correspondences.npz", first=first, second=second, hard=hard)
-    assert ubc.load(tmp_path).hard_pairs.tolist() == [[0, 1], [9, 299]]
+    assert ubc.load(tmp_path).hard_pairs.tolist() == [[0, 1], [297, 299]]
 
 
 def test_scenes_come_from_their_ranges_and_empty_ones_count_for_nothing(tmp_path):
@@ -162,6 +162,12 @@ def drop_lines(path, keep):
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:keep]))
 
 
+def cut_correspondences(root):
+    np.savez(root / "correspondences.npz", first=[0], second=[1], hard=[True])
+    path = root / "correspondences.npz"
+    shorten(path, path.stat().st_size // 2)
+
+
 BREAKAGES = {
     "a bitmap cut short": (
         lambda r: shorten(r / "patches0001.bmp", 500_000),
@@ -182,12 +188,23 @@ BREAKAGES = {
     "correspondences of another set": (
         lambda r: np.savez(r / "correspondences.npz", first=[0], second=[300], hard=[True]),
         BadData,
-        "correspondences.npz names patches that info.txt does not list",
+        "correspondences.npz is not of the patches that info.txt lists",
     ),
-    "correspondences cut short": (
-        lambda r: (r / "correspondences.npz").write_bytes(b"PK"),
+    "correspondences of two points": (
+        lambda r: np.savez(r / "correspondences.npz", first=[0], second=[299], hard=[True]),
+        BadData,
+        "correspondences.npz is not of the patches that info.txt lists",
+    ),
+    "correspondences cut short": (cut_correspondences, BadData, "correspondences.npz cannot be read"),
+    "empty correspondences": (
+        lambda r: (r / "correspondences.npz").write_bytes(b""),
         BadData,
         "correspondences.npz cannot be read",
+    ),
+    "a place that is no number": (
+        lambda r: (r / "interest.txt").write_text("0 nan 1 0 0\n" * 300),
+        BadData,
+        "interest.txt holds numbers that are not finite",
     ),
     "interest rows missing": (lambda r: drop_lines(r / "interest.txt", 7), BadData, "has 7 rows, but info.txt has 300"),
 }

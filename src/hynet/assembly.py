@@ -40,7 +40,8 @@ def assemble(out: Path, settings: Mapping[str, Any], hard_share: float) -> dict[
         "skipped": skipped,
         "unreadable": [why for part in made for why in part["unreadable"]],
     }
-    (out / "scene.json").unlink(missing_ok=True)  # it would not fit the rows that are written now
+    for stale in ("scene.json", "correspondences.npz"):  # they would not fit the rows that are written now
+        (out / stale).unlink(missing_ok=True)
     with _gathered([folder / "patches.npy" for folder in folders], kept, out / ".parts") as patches:
         ubc.write(
             out,

@@ -131,7 +131,10 @@ def read_h5(path: str | Path, name: str) -> Features:
         if name not in file or "keypoints" not in file[name] or "descriptors" not in file[name]:
             raise BadData(f"{path} holds no features of {name}.")
         group = file[name]
-        xy = np.asarray(group["keypoints"], np.float32)[:, :2]  # (N, 2)
+        xy = np.asarray(group["keypoints"], np.float32)
+        if xy.ndim != 2 or xy.shape[1] < 2:
+            raise BadData(f"{path} has keypoints of {name} that are not rows of x and y, but {xy.shape}.")
+        xy = xy[:, :2]
         ones = np.ones(len(xy), np.float32)
         scales, scores = (np.asarray(group[key]) if key in group else ones for key in ("scales", "scores"))
         angles = np.asarray(group["angles"]) if "angles" in group else 0 * ones

@@ -70,7 +70,7 @@ def hardest_negatives(anchors: Tensor, positives: Tensor, strangers: Strangers =
 
 
 def certainly_different(
-    points: Ids, images: Ids | None = None, scenes: Ids | None = None, places: Ids | None = None
+    points: Ids, images: Ids | None = None, scenes: Ids | None = None, places: Tensor | Array | None = None
 ) -> Tensor:
     """Which pairs of a batch are known to show different points. Ids (N,), places (N, 2) -> (N, N) bool.
 
@@ -84,7 +84,7 @@ def certainly_different(
         images = torch.as_tensor(images)
         different = different & (images[:, None] == images)
         if places is not None:
-            places = torch.as_tensor(places)
+            places = torch.as_tensor(places).double()
             different = different & (torch.cdist(places, places) > DIFFERENT_PIXELS)
     if scenes is not None:
         scenes = torch.as_tensor(scenes)

@@ -18,10 +18,15 @@ USUAL = "rootsift"  # what everyone has
 def rival(methods: Sequence[str], against: str | None) -> str | None:
     """The method that the others are compared with: the one asked for, which must take part, or RootSIFT if it does."""
     if against is None:
-        return USUAL if USUAL in methods else None
+        return next((name for name in methods if descriptor(name) == USUAL), None)
     if against not in methods:
         raise BadInput(f"nothing can be compared with {against!r}: the methods are {', '.join(methods)}.")
     return against
+
+
+def descriptor(method: str) -> str:
+    """With several detectors, methods are named DETECTOR+DESCRIPTOR."""
+    return method.rpartition("+")[2]
 
 
 def differences(
@@ -32,7 +37,7 @@ def differences(
     if rival is None:
         return found
     for name in samples:
-        if name != rival and name not in SANITY:
+        if name != rival and descriptor(name) not in SANITY:
             apart = samples[name] - samples[rival]
             found.append(Comparison(column, name, rival, mean(apart, groups), metrics.bootstrap(apart, groups)))
     return found

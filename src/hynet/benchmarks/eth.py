@@ -22,7 +22,7 @@ from ..features import write_group
 from ..files import whole
 from ..reconstruction import Reconstructed, reconstruct
 from ..types import Array, Progress, silent
-from . import cache
+from . import cache, comparing
 from .contestants import Model
 from .eth_paper import paper
 from .evaluation import Evaluation
@@ -98,7 +98,7 @@ def run(
             folder = _place(work, scene, method)
             file = _write_features(method, scene, folder, progress)
             for reading, ratio in READINGS.items():
-                if reading and method.name.rpartition("+")[2] in SANITY:
+                if reading and comparing.descriptor(method.name) in SANITY:
                     continue  # minutes of RANSAC over thousands of chance matches, to find nothing again
                 outcome = _outcome(scene, file, folder, ratio, progress)
                 outcomes.setdefault(f"{method.name}{reading}", {})[scene.name] = outcome

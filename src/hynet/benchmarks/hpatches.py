@@ -14,7 +14,7 @@ import numpy as np
 from .. import metrics
 from ..datasets import hpatches
 from ..datasets.sequences import folders
-from ..errors import BadInput
+from ..errors import BadInput, choose
 from ..types import Array, Progress, Table, silent
 from . import cache, hpatches_csv, hpatches_tasks
 from . import hpatches_summary as summary
@@ -25,6 +25,7 @@ from .results import shown
 from .sanity import SANITY
 
 CUTTING = ("datasets/hpatches.py", "datasets/sequences.py", "images.py")  # our code that makes stacks of photos
+SPLITS = ("a", "b", "c", "full", "view", "illum")
 
 # Fig. 4 has the numbers as bars only; the text has these. SOSNet's follows from HyNet's and the gain of 2.35.
 PAPER = Table(
@@ -58,11 +59,15 @@ def run(
         write_csv: folder to write our descriptors to, in the public layout, one folder a model.
         seed: of the lists that are drawn, and of the patches that are cut from image sequences.
     """
+    if seed < 0:
+        raise BadInput(f"seed must be 0 or more, got {seed}.")
+    if split is not None:
+        choose(dict.fromkeys(SPLITS), split, "split")
+    contestants = enter(models or ([] if csv else ["default"]))  # first: what is misspelt is told before long work
     root = _stacks(Path(data), seed, progress)
     there = hpatches.splits(root)
     chosen = ("a" if "a" in there else "full") if split is None else split
     sequences = hpatches.split(root, chosen)
-    contestants = enter(models or ([] if csv else ["default"]))
     entered = [*map(str, csv), *(contestant.name for contestant in contestants)]
     if twice := next((name for name in entered if entered.count(name) > 1), None):
         raise BadInput(f"{twice} is named twice; name it once, or give the whole path of a folder named like a model.")
@@ -153,7 +158,7 @@ def _notes(
         "retrieval)."
         if mode == "compatible"
         else "corrected: as the public Python code, but equal distances are averaged over all orders.",
-        "Intervals: 95%, sequences drawn again 1,000 times; verification_auc has none.",
+        "Intervals: 95%, sequences drawn again 1,000 times.",
     ]
     if not summary.can_retrieve(lists):
         notes.append("No retrieval: it needs textured patches of at least two sequences.")

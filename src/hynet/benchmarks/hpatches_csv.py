@@ -26,6 +26,8 @@ def read(root: Path, sequences: Sequence[str], sizes: Sequence[int]) -> list[Arr
         # With the folder: numbers of fixed width make files of one size, and an archive keeps whole seconds only.
         key = {"what": "hpatches csv", "root": str(root.resolve()), "files": [cache.stamps(path) for path in paths]}
         found.append(cache.array(key, partial(_stacked, paths)))
+        if found[-1].shape[2] != found[0].shape[2]:
+            raise BadData(f"{root / sequence} has {found[-1].shape[2]} numbers a row, others {found[0].shape[2]}.")
         if found[-1].shape[1] != size:
             raise BadData(f"{root / sequence} has {found[-1].shape[1]} rows a file, but the sequence {size} patches.")
     return found

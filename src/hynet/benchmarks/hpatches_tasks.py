@@ -50,6 +50,8 @@ def read(folder: Path, split: str, sequences: Sequence[str], sizes: Sequence[int
         for s, i in ((k, k + (2 if len(named) == 2 else 1)) for k in named):
             if (rows[:, i] < 0).any() or (rows[:, i] >= np.array(sizes)[rows[:, s]]).any():
                 raise BadData(f"{path} names a patch that its sequence does not have; the data are not the release's.")
+            if len(named) == 2 and not ((rows[:, s + 1] >= 0) & (rows[:, s + 1] <= IMAGES)).all():
+                raise BadData(f"{path} names an image other than 0 to {IMAGES}; give the lists of the release.")
         return rows
 
     return Tasks(

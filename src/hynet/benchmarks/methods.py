@@ -62,6 +62,8 @@ def enter(
     """
     if not models and not files:
         models = ["default"]
+    if not setting.detectors:
+        raise BadInput("patch descriptors need a detector; name one, such as dog.")
     names = [_name(model) for model in models]
     paths = [name for name, model in zip(names, models, strict=True) if not isinstance(model, Contestant)]
     whole = {name: find(name, setting.max_keypoints) for name in paths}
@@ -174,8 +176,10 @@ def _from_file(path: Path, photos: Sequence[Path], setting: Setting) -> Method:
 
     def features(photo: Path) -> Features:
         found = read_h5(path, names[photo])
+        if not np.isfinite(found.descriptors).all():
+            raise BadData(f"{path} holds descriptors of {names[photo]} that are not finite; describe it again.")
         best = np.argsort(-found.keypoints.scores, kind="stable")[: setting.max_keypoints]
         lengths = np.maximum(np.linalg.norm(found.descriptors[best], axis=1, keepdims=True), 1e-12)
-        return Features(found.keypoints[best], found.descriptors[best] / lengths, found.image_size)
+        return Features(found.keypoints[best], found.descriptors[best] / lengths, found.image_size, found.ratio)
 
     return Method(path.stem, features, cache.digest({"file": cache.stamps(path), "most": setting.max_keypoints}))

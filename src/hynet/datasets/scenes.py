@@ -68,7 +68,7 @@ def second_from_first(first: Pose, second: Pose) -> Pose:
 
 
 def _scene(root: Path, home: Path, files: Sequence[Path]) -> Scene:
-    folder = home.parent
+    folder = home if home == root else home.parent
     photos: dict[str, list[Path]] = {}
     for path in list_photos(folder):
         photos.setdefault(path.stem, []).append(path)
@@ -78,7 +78,7 @@ def _scene(root: Path, home: Path, files: Sequence[Path]) -> Scene:
         stem = Path(file.stem).stem if strecha else file.stem.removeprefix("calibration_")
         named = photos.get(stem, [])
         if len(named) != 1:
-            raise BadData(f"{file} needs one photo {stem} in {folder}, found {len(named)}.")
+            raise BadData(f"{file} needs one photo {stem} in {folder}, found {len(named)}; give the folder of both.")
         views[stem] = _strecha_view(file, named[0]) if strecha else _challenge_view(file, named[0])
     listed = sorted(folder.rglob(COVISIBLE))
     pairs = _listed_pairs(listed[0], views) if listed else list(combinations(views, 2))

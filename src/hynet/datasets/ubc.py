@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
+from zipfile import BadZipFile
 
 import cv2
 import numpy as np
@@ -50,7 +51,7 @@ def load(root: str | Path, size: int = 64, progress: Progress = silent) -> Patch
         None if seen is None else seen[:, 0].astype(np.int64),
         _scenes(root, len(points)),
         None if seen is None else seen[:, 1:],
-        _hard_pairs(root, len(points)),
+        _hard_pairs(root, points),
     )
 
 
@@ -138,6 +139,8 @@ def _decoded(root: Path, progress: Progress) -> Path:
     seen = _numbers(interest, (0, 1, 2), np.float64) if interest.exists() else None  # image, x, y
     if seen is not None and len(seen) != len(points):
         raise BadData(f"{interest} has {len(seen)} rows, but info.txt has {len(points)}; they must be as many.")
+    if seen is not None and not np.isfinite(seen).all():
+        raise BadData(f"{interest} holds numbers that are not finite; unpack or make the set again.")
     try:
         _save(cache / "points.npy", points)
         if seen is None:
@@ -215,18 +218,19 @@ def _scenes(root: Path, patches: int) -> Array | None:
     return scenes
 
 
-def _hard_pairs(root: Path, patches: int) -> Array | None:
+def _hard_pairs(root: Path, points: Array) -> Array | None:
     """(K, 2) rows, from the correspondences that `hynet patches` writes beside the set."""
     path = root / "correspondences.npz"
     if not path.exists():
         return None
     try:
         with np.load(path) as table:
-            hard = np.column_stack([table["first"], table["second"]])[table["hard"]]
-    except (OSError, ValueError, KeyError, IndexError) as error:
+            hard = np.column_stack([table["first"], table["second"]])[table["hard"].astype(bool)]
+    except (OSError, EOFError, BadZipFile, ValueError, KeyError, IndexError) as error:
         raise BadData(f"{path} cannot be read ({error}); remove it or make the set again.") from None
-    if len(hard) and not 0 <= hard.min() <= hard.max() < patches:
-        raise BadData(f"{path} names patches that info.txt does not list; make the set again.")
+    listed = len(hard) == 0 or 0 <= hard.min() <= hard.max() < len(points)
+    if not listed or (points[hard[:, 0]] != points[hard[:, 1]]).any():
+        raise BadData(f"{path} is not of the patches that info.txt lists; remove it or make the set again.")
     return hard
 
 

@@ -133,7 +133,10 @@ def _numbers(told: Mapping[str, Mapping[str, Any]]) -> Numbers:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # an integer beyond any float
+        return False
 
 
 def _fit(first: Run, second: Run) -> bool:

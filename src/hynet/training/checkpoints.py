@@ -21,6 +21,7 @@ from ..descriptors.layers import Network
 from ..errors import BadInput, BadWeights
 from ..files import whole
 from ..types import PatchSet
+from .configuration import TrainConfig
 
 LAST, BEST, ABOUT = "last.pt", "best.pt", "run.json"
 FREE_TO_CHANGE = {"validate_minutes", "checkpoint_minutes", "log_every"}  # settings that no weight depends on
@@ -115,7 +116,8 @@ def check_same_run(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any])
     """A checkpoint goes on only with the recipe, settings and data that it was made with."""
     if saved["recipe"] != now["recipe"]:
         raise BadInput(f"{path} is a run of {saved['recipe']}, not of {now['recipe']}; choose another --out.")
-    before, after = saved["config"], now["config"]
+    # A setting that is younger than the checkpoint had its default.
+    before, after = asdict(TrainConfig()) | saved["config"], now["config"]
     names = (before.keys() | after.keys()) - FREE_TO_CHANGE
     changed = sorted(name for name in names if before.get(name) != after.get(name))
     if changed:
@@ -133,7 +135,7 @@ def fingerprint(patch_set: PatchSet) -> dict[str, Any]:
     """What tells a set from another, or from itself before it was changed."""
     chosen = np.unique(np.linspace(0, len(patch_set) - 1, SAMPLED_PATCHES).astype(np.int64))
     content = hashlib.sha256(patch_set.patches[chosen].tobytes())
-    for column in (patch_set.points, patch_set.images, patch_set.scenes):
+    for column in (patch_set.points, patch_set.images, patch_set.scenes, patch_set.places, patch_set.hard_pairs):
         content.update(b"-" if column is None else column.tobytes())
     points = len(np.unique(patch_set.points))
     return {"patches": len(patch_set), "points": points, "sha256": content.hexdigest()}
