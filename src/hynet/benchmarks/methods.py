@@ -135,7 +135,8 @@ def _end_to_end(name: str, extract: EndToEnd, setting: Setting) -> Method:
     weights = [Path(name)] if Path(name).is_file() else []
     code = cache.code("endtoend", "images.py", "types.py")
     made = {"name": "" if weights else name, "weights": cache.contents(*weights), "code": code}
-    return _cached(Method(name, extract, cache.digest({**made, "most": setting.max_keypoints})), extract.ratio)
+    method = Method(name, extract, cache.digest({**made, "most": setting.max_keypoints}))
+    return _cached(method, extract.ratio or 1.0)  # whose authors use no ratio test is matched without one
 
 
 def _cached(method: Method, ratio: float | None) -> Method:
