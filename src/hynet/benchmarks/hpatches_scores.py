@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -86,8 +85,9 @@ def retrieval(described: Described, tasks: Tasks, progress: Progress = silent) -
         asked = stacks[:, queries[mine, 1]].astype(np.float64)  # (16, Q, D)
         positives = np.stack([row_distances(asked[0], stack) for stack in asked[1:]], axis=1)  # (Q, 15)
 
-        def distances(query: Array, kept: Array = kept) -> Array:
-            return row_distances(candidates[unlike], query)[which[kept]]
+        def distances(query: Array, some: Array, kept: Array = kept) -> Array:
+            once, again = np.unique(which[kept[some]], return_inverse=True)
+            return row_distances(candidates[unlike[once]], query)[again]
 
         nearer, equal = _counts(asked[0], positives, candidates[kept], distances)
         for name, score in _retrieved(positives, nearer, equal).items():
@@ -203,11 +203,11 @@ def _stable_order(distances: Array) -> Array:
 
 
 def _counts(
-    queries: Array, positives: Array, candidates: Array, distances: Callable[[Array], Array]
+    queries: Array, positives: Array, candidates: Array, distances: Callable[[Array, Array], Array]
 ) -> tuple[Array, Array]:
     """How many of the first candidates are nearer than each positive, and how many as near: (Q, 15, 7) each, by pool.
 
-    A matrix product tells but for rounding; where that could matter, `distances` of the query to all decide.
+    A matrix product tells but for rounding; where that could matter, `distances` of the query to those decide.
     """
     ends = np.minimum(np.array(POOLS) - 5, len(candidates))
     edges = np.unique(np.concatenate([[0], ends]))
@@ -232,16 +232,21 @@ def _counts(
             perhaps = inside[:, np.searchsorted(within, radii**2 + rounding[q])]
             nearer[start + q] = surely.T
             if (surely != perhaps).any():
-                exact = distances(rows[q])
-                nearer[start + q] = _per_segment(exact < radii[:, None], edges)
-                equal[start + q] = _per_segment(exact == radii[:, None], edges)
+                low, high = (radii**2 + sign * rounding[q] for sign in (-1, 1))
+                doubtful = (away[q, near] >= low[:, None]) & (away[q, near] < high[:, None])  # (15, n)
+                some = doubtful.any(0)
+                exact, doubtful = distances(rows[q], near[some]), doubtful[:, some]
+                where = segment[near[some]]
+                nearer[start + q] += _per_segment(doubtful & (exact < radii[:, None]), where, nearer.shape[2])
+                equal[start + q] = _per_segment(doubtful & (exact == radii[:, None]), where, nearer.shape[2])
     pool = np.searchsorted(edges, ends) - 1
     return np.cumsum(nearer, -1)[..., pool], np.cumsum(equal, -1)[..., pool]
 
 
-def _per_segment(mask: Array, edges: Array) -> Array:
-    """(n, M) bool -> (n, segments) how many are true between one edge and the next."""
-    return np.stack([np.count_nonzero(mask[:, a:b], axis=1) for a, b in pairwise(edges)], axis=1)
+def _per_segment(mask: Array, segment: Array, segments: int) -> Array:
+    """(n, M) bool, (M,) segment of each -> (n, segments) how many are true in each."""
+    row, column = np.nonzero(mask)
+    return np.bincount(row * segments + segment[column], minlength=len(mask) * segments).reshape(-1, segments)
 
 
 def _retrieved(positives: Array, nearer: Array, equal: Array) -> dict[str, Array]:
