@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from pathlib import Path
 
@@ -14,6 +13,8 @@ def cores() -> list[int]:
 
 def keep_memory_mapped() -> None:
     """Let glibc keep big buffers, for all threads alike: else each step of training faults in 300,000 pages."""
+    import ctypes  # here, since few commands need it and all start with this module
+
     trim, top_pad, mmap, arenas = -1, -2, -3, -8  # glibc's numbers for M_TRIM_THRESHOLD and so on
     try:
         mallopt = ctypes.CDLL(None).mallopt

@@ -223,16 +223,16 @@ def _counts(
         away = own[:, None] + squares - 2 * (rows @ candidates.T)  # (q, M) squared
         rounding = 1e-12 * (own + squares.max(initial=0))
         for q, radii in enumerate(positives[start : start + step]):
-            within = np.sort(np.concatenate([radii**2 - rounding[q], radii**2 + rounding[q]]))
+            low, high = radii**2 - rounding[q], radii**2 + rounding[q]
+            within = np.sort(np.concatenate([low, high]))
             near = np.flatnonzero(away[q] < within[-1])
             ring = np.searchsorted(within, away[q, near], side="right")  # how many of `within` are smaller
             counts = np.bincount(segment[near] * len(within) + ring, minlength=nearer.shape[2] * len(within))
             inside = np.cumsum(counts.reshape(-1, len(within)), axis=1)  # (segments, rings)
-            surely = inside[:, np.searchsorted(within, radii**2 - rounding[q])]
-            perhaps = inside[:, np.searchsorted(within, radii**2 + rounding[q])]
+            surely = inside[:, np.searchsorted(within, low)]
+            perhaps = inside[:, np.searchsorted(within, high)]
             nearer[start + q] = surely.T
             if (surely != perhaps).any():
-                low, high = (radii**2 + sign * rounding[q] for sign in (-1, 1))
                 doubtful = (away[q, near] >= low[:, None]) & (away[q, near] < high[:, None])  # (15, n)
                 some = doubtful.any(0)
                 exact, doubtful = distances(rows[q], near[some]), doubtful[:, some]
