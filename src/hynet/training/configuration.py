@@ -8,6 +8,8 @@ from typing import Literal
 
 from ..errors import BadInput
 
+SHARES = ("dropout", "average", "jitter", "light", "blur", "noise", "jpeg", "balance", "hard", "whiten")
+
 
 @dataclass(frozen=True)
 class TrainConfig:
@@ -17,6 +19,7 @@ class TrainConfig:
     norm: Literal["frn", "bn", "in"] = "frn"  # of HyNet's layers
     dropout: float = 0.3  # before the last convolution, of networks that have it
     start_from: str | None = None  # weights to go on from, by path; None starts from scratch
+    whiten: float = 0.0  # before the first step, raise weak directions of the descriptor by C^-this; 0.5 evens all
     loss: str = "hynet"  # one of LOSSES
     margin: float | None = None  # of the loss; None is the loss's own value, here and below
     alpha: float | None = None  # how much of s in the hybrid similarity
@@ -57,6 +60,9 @@ class TrainConfig:
                 f"log_every 1 or more; got {self.warmup}, {self.learning_rate}, {self.pairs_per_batch} "
                 f"and {self.log_every}."
             )
+        for name in SHARES:
+            if not 0 <= getattr(self, name) <= 1:
+                raise BadInput(f"{name} goes from 0 to 1; got {getattr(self, name)}.")
 
 
 def progress(config: TrainConfig, step: int, seconds: float, per_epoch: int) -> float:
