@@ -132,6 +132,10 @@ def test_arrays_are_made_once_and_come_back(home):
     assert columns["xy"].shape == (3, 2)
     assert cache.arrays({"b": 1}, dict).keys() == columns.keys()
     assert {path.parent for path in home.rglob("*.np?")} == {cache.folder()}
+    for path in cache.folder().glob("*.np?"):
+        path.write_bytes(b"")  # what a full disk leaves is made again
+    assert (cache.array({"a": 1}, make) == np.arange(6.0).reshape(2, 3)).all()
+    assert cache.arrays({"b": 1}, lambda: {"xy": np.ones(2)})["xy"].sum() == 2
 
 
 def test_the_cache_is_bounded_and_what_was_used_last_stays(monkeypatch):

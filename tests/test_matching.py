@@ -42,7 +42,7 @@ def brute_force(a: Features, b: Features, ratio: float | None, mutual: bool, fgi
         runner_up = min((distances[row, column] for column in others), default=np.inf)
         if mutual and distances[:, best].argmin() != row:
             continue
-        if ratio is not None and not distances[row, best] < ratio * runner_up:
+        if ratio not in (None, 1) and not distances[row, best] < ratio * runner_up:
             continue
         kept.append((row, best))
     return kept

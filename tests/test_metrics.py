@@ -158,6 +158,8 @@ def test_pairing_tells_apart_what_intervals_of_each_cannot():
 def test_groups_count_alike_whatever_their_size():
     samples, groups = np.array([0.0] * 90 + [1.0] * 10), np.array([0] * 90 + [1] * 10)
     assert metrics.bootstrap(samples, groups) == (0.5, 0.5)
+    scenes, sizes = np.array(["a", "a", "b"]), np.array(["5", "10", "5"])
+    assert metrics.bootstrap(np.array([0.0, 0.0, 1.0]), np.stack([scenes, sizes])) == (0.5, 0.5)
     assert metrics.bootstrap_means(np.ones((5, 2, 3)), rounds=7).shape == (7, 2, 3)
     with pytest.raises(BadInput, match="at least one sample"):
         metrics.bootstrap(np.zeros(0))

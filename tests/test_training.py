@@ -161,9 +161,42 @@ def test_a_network_that_cannot_be_whitened_says_so(tmp_path, patches):
         loop.train(replace(SMALL, network="tfeat", whiten=0.4), {"a": patches}, tmp_path)
 
 
-def test_shares_beyond_one_are_refused():
-    with pytest.raises(BadInput, match="hard goes from 0 to 1; got 2"):
-        replace(SMALL, hard=2)
+@pytest.mark.parametrize(
+    ("setting", "value", "told"),
+    [
+        ("hard", 2, "hard goes from 0 to 1; got 2"),
+        ("dropout", 0.999, "dropout goes from 0 to 0"),
+        ("steps", -5, "steps must be 0 or more; got -5"),
+        ("seed", -1, "seed must be 0 or more"),
+        ("weight_decay", -1.0, "weight_decay must be 0 or more"),
+        ("learning_rate", float("nan"), "learning_rate must be"),
+        ("pairs_per_batch", 1, "pairs_per_batch must be 2 or more"),
+    ],
+)
+def test_settings_out_of_bounds_are_refused(setting, value, told):
+    with pytest.raises(BadInput, match=told):
+        replace(SMALL, **{setting: value})
+
+
+def test_a_resumed_run_keeps_a_best_that_is_newer_than_its_last(tmp_path, patches):
+    validate = {"known": (patches, pairs_of(patches, 4))}
+    loop.train(SMALL, {"a": patches}, tmp_path, validate=validate)
+    best = checkpoints.read(tmp_path / "best.pt")
+    best["position"] |= {"best": -1.0, "validation": {"known": -1.0}}  # as if killed after a very good look
+    checkpoints.save(tmp_path / "best.pt", best)
+    last = checkpoints.read(tmp_path / "last.pt")
+    last["position"] |= {"step": 2, "validated_step": 0}
+    checkpoints.save(tmp_path / "last.pt", last)
+    ended = loop.train(SMALL, {"a": patches}, tmp_path, validate=validate, resume=True)
+    assert checkpoints.read(tmp_path / "best.pt")["position"]["best"] == -1
+    assert ended.validation == {"known": -1.0} != ended.last_validation
+
+
+def test_certain_negatives_are_counted(patches):
+    config = replace(SMALL, certain=True)
+    one_scene = replace(patches, images=patches.points.copy(), scenes=None, places=None)
+    assert loop.negatives(config, [one_scene]) == 0
+    assert loop.negatives(replace(config, certain=False), [one_scene]) == config.pairs_per_batch - 1
 
 
 def test_a_run_is_not_overwritten_nor_continued_as_another(tmp_path, patches):

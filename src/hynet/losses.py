@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import softplus
 
 from .errors import BadInput
 from .mining import EVERY_OTHER, Strangers, distance, hardest_negatives, paired, unit
@@ -68,9 +69,10 @@ def hynet(
     gamma: float = 0.1,
     z: float = 1.0,
     sosr: float = 0.0,
+    level: float = 0.0,
     strangers: Strangers = EVERY_OTHER,
 ) -> LossTerms:
-    """L = mean max(0, m + s_H(theta+) - s_H(theta-)) + gamma R_L2 [+ sosr R_SOS].
+    """L = mean max(0, m + s_H(theta+) - s_H(theta-)) + gamma R_L2 [+ sosr R_SOS] [+ level R_level].
 
     z = 1 is the released form, to which m = 1.2 belongs; z = similarity.unit_slope(alpha) is the paper's.
     """
@@ -80,6 +82,8 @@ def hynet(
     terms = {"triplet": hinge.mean(), "norms": gamma * norm_difference(raw_a, raw_p)}
     if sosr:
         terms["second_order"] = sosr * second_order(a, p)
+    if level:
+        terms["level"] = level * one_threshold(d_pos, d_neg)
     return _sum(terms, d_pos, d_neg, hinge)
 
 
@@ -238,6 +242,17 @@ def hybrid(d: Tensor, alpha: float, z: float) -> Tensor:
 def norm_difference(raw_a: Tensor, raw_p: Tensor) -> Tensor:
     """R_L2 = mean (|x| - |x+|)^2, before normalisation."""
     return (_length(raw_a) - _length(raw_p)).square().mean()
+
+
+def one_threshold(d_pos: Tensor, d_neg: Tensor, width: float = 0.05) -> Tensor:
+    """R_level = mean log(1 + e^((t - s+) / w)) + mean log(1 + e^((s- - t) / w)), s cosines, t midway between the means.
+
+    A triplet asks each positive to be nearer than its own negative. FPR@95, and whoever matches by a fixed distance,
+    ask every positive to be nearer than anyone's: this sets all of them against one threshold. Ours, not the paper's.
+    """
+    s_pos, s_neg = 1 - d_pos.square() / 2, 1 - d_neg.square() / 2
+    threshold = ((s_pos.mean() + s_neg.mean()) / 2).detach()
+    return softplus((threshold - s_pos) / width).mean() + softplus((s_neg - threshold) / width).mean()
 
 
 def second_order(a: Tensor, p: Tensor) -> Tensor:

@@ -6,6 +6,8 @@ one has the plain name, the other is named after whose it is.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from .errors import BadInput
@@ -211,7 +213,10 @@ def error_auc_trapezoid(errors: Array, threshold: float) -> float:
 
 
 def bootstrap(samples: Array, groups: Array | None = None, rounds: int = ROUNDS, seed: int = 0) -> Interval:
-    """95% interval of the mean of (N,) samples. With groups (N,): of the mean of the groups' means."""
+    """95% interval of the mean of (N,) samples. With groups (N,): of the mean of the groups' means.
+
+    Groups in groups, such as sizes in scenes, are (levels, N), the outermost first: each level counts its groups alike.
+    """
     return interval(bootstrap_means(samples, groups, rounds, seed))
 
 
@@ -230,9 +235,17 @@ def bootstrap_means(samples: Array, groups: Array | None = None, rounds: int = R
     samples = np.asarray(samples, np.float64)
     if samples.ndim == 0 or len(samples) == 0 or not np.isfinite(samples).all():
         raise BadInput(f"an interval needs at least one sample, all finite, got {samples.shape}.")
-    parts = [samples] if groups is None else [samples[groups == group] for group in np.unique(groups)]
     rng = np.random.default_rng(seed)
-    return np.mean([_redrawn_means(part, rounds, rng) for part in parts], axis=0)
+    return in_groups(lambda part: _redrawn_means(part, rounds, rng), samples, groups)
+
+
+def in_groups(measure: Callable[[Array], Array], samples: Array, groups: Array | None) -> Array:
+    """The mean of what is measured of each group, of the groups' means level by level where groups are (levels, N)."""
+    if groups is None or not len(levels := np.atleast_2d(groups)):
+        return np.asarray(measure(samples))
+    outer, inner = levels[0], levels[1:]
+    parts = [in_groups(measure, samples[outer == group], inner[:, outer == group]) for group in np.unique(outer)]
+    return np.mean(parts, axis=0)
 
 
 def draws(count: int, rounds: int = ROUNDS, seed: int | np.random.Generator = 0) -> Array:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -31,23 +32,25 @@ LIBRARIES = ("numpy", "opencv-contrib-python-headless", "onnxruntime", "torch", 
 def array(key: Mapping[str, Any], make: Callable[[], Array]) -> Array:
     """The array of that key, mapped into memory, made if it is not there."""
     path = folder() / f"{digest(key)}.npy"
-    if not _usable(path):
+    if (stored := _stored(path)) is None:
         values = make()
         with whole(path) as temporary:
             np.save(temporary, values)
         _trim(keep=path)
-    return np.load(path, mmap_mode="r")
+        stored = np.load(path, mmap_mode="r")
+    return stored
 
 
 def arrays(key: Mapping[str, Any], make: Callable[[], Mapping[str, Array]]) -> dict[str, Array]:
     """Several arrays that belong together, such as the columns of Features, read into memory."""
     path = folder() / f"{digest(key)}.npz"
-    if not _usable(path):
+    if (stored := _stored(path)) is None:
         columns = make()
         with whole(path) as temporary:
             np.savez(temporary, **columns)  # type: ignore[arg-type]  # its allow_pickle is no column
         _trim(keep=path)
-    with np.load(path) as stored:
+        return dict(columns)
+    with stored:
         return dict(stored)
 
 
@@ -82,12 +85,13 @@ def _files(paths: Iterable[Path]) -> list[Path]:
     return sorted(file for path in paths for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
 
 
-def _usable(path: Path) -> bool:
+def _stored(path: Path) -> Any:
+    """What lies there, or None. A file that cannot be read, as a full disk leaves it, is made again."""
     try:
         os.utime(path)  # used now: the last to go
-    except OSError:
-        return False
-    return True
+        return np.load(path, mmap_mode="r")
+    except (OSError, EOFError, ValueError, BadZipFile):
+        return None
 
 
 def _trim(keep: Path) -> None:

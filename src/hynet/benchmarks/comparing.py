@@ -16,9 +16,10 @@ USUAL = "rootsift"  # what everyone has
 
 
 def rival(methods: Sequence[str], against: str | None) -> str | None:
-    """The method that the others are compared with: the one asked for, which must take part, or RootSIFT if it does."""
+    """Whom the others are compared with: the one asked for, which must take part; else RootSIFT, or the first."""
     if against is None:
-        return next((name for name in methods if descriptor(name) == USUAL), None)
+        usual = next((name for name in methods if descriptor(name) == USUAL), None)
+        return usual or next((name for name in methods if descriptor(name) not in SANITY), None)
     if against not in methods:
         raise BadInput(f"nothing can be compared with {against!r}: the methods are {', '.join(methods)}.")
     return against
@@ -32,7 +33,7 @@ def descriptor(method: str) -> str:
 def differences(
     column: str, samples: Mapping[str, Array], rival: str | None, groups: Array | None = None
 ) -> list[Comparison]:
-    """`samples`: method -> (N,), the same N for all; groups (N,) count alike."""
+    """`samples`: method -> (N,), the same N for all; groups as in `metrics.bootstrap`."""
     found: list[Comparison] = []
     if rival is None:
         return found
@@ -45,5 +46,4 @@ def differences(
 
 def mean(samples: Array, groups: Array | None) -> float:
     """Of the groups' means, as `metrics.bootstrap` has it."""
-    parts = [samples] if groups is None else [samples[groups == group] for group in np.unique(groups)]
-    return float(np.mean([part.mean() for part in parts]))
+    return float(metrics.in_groups(np.mean, samples, groups))

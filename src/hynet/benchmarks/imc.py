@@ -116,7 +116,7 @@ def _rows(
     rows: dict[str, dict[str, float | None]] = {}
     intervals = {}
     for name, own in samples.credits.items():
-        parts = {column: (own[some], samples.group[some]) for column, some in which.items()}
+        parts = {column: (own[some], samples.group[..., some]) for column, some in which.items()}
         rows[name] = {column: comparing.mean(*part) for column, part in parts.items()}
         intervals[name] = {column: metrics.bootstrap(*part) for column, part in parts.items()}
     return rows, intervals
@@ -195,7 +195,7 @@ def _of_bags(
             own.append(multiview.bag_credits(method, scene, bag, ratios[method.name]))
         credits[method.name] = np.array(own)
     names = np.array([scene.name for scene, _, _ in every])
-    return _Samples(credits, names, np.array([f"{scene.name}, {size}" for scene, size, _ in every]))
+    return _Samples(credits, names, np.array([[scene.name, str(size)] for scene, size, _ in every]).T)
 
 
 def _multiview_notes(found: Sequence[Scene], chosen: Sequence[Bags]) -> list[str]:
@@ -205,7 +205,7 @@ def _multiview_notes(found: Sequence[Scene], chosen: Sequence[Bags]) -> list[str
     )
     listed = "as listed" if all(scene.bags for scene in found) else "by lot, without a list"
     return [
-        f"Bags of photos: {counts} ({listed}). Sizes and scenes count alike.",
+        f"Bags of photos: {counts} ({listed}). Sizes count alike in a scene, and scenes alike.",
         "Mutual nearest neighbours and the ratio test one way, verified and mapped by COLMAP without known cameras. A "
         "photo outside the largest model fails all its pairs, and so does a bag without a model.",
         f"Intervals: 95%, the bags of each size and scene drawn again {metrics.ROUNDS:,} times; bags share photos, so "

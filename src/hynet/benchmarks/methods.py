@@ -76,7 +76,10 @@ def enter(
             methods.append(_end_to_end(name, extract, setting))
         else:
             methods += [_patchwise(patchwise[name], detector, setting) for detector in setting.detectors]
-    methods += [_from_file(path, photos, setting) for path in files]
+    stems = [path.stem for path in files]
+    methods += [
+        _from_file(path, str(path) if stems.count(path.stem) > 1 else path.stem, photos, setting) for path in files
+    ]
     told = [method.name for method in methods]
     twice = next((name for name in told if told.count(name) > 1), None)
     if twice is not None:
@@ -158,7 +161,7 @@ def _columns(features: Features) -> dict[str, Array]:
     return {"frames": found.frames, "scores": found.scores, "descriptors": features.descriptors, "image_size": size}
 
 
-def _from_file(path: Path, photos: Sequence[Path], setting: Setting) -> Method:
+def _from_file(path: Path, name: str, photos: Sequence[Path], setting: Setting) -> Method:
     """Anyone's features; a photo is looked for by as much of its path as tells it apart from the others."""
     stored = set(h5_names(path))
     names: dict[Path, str] = {}
@@ -183,4 +186,4 @@ def _from_file(path: Path, photos: Sequence[Path], setting: Setting) -> Method:
         lengths = np.maximum(np.linalg.norm(found.descriptors[best], axis=1, keepdims=True), 1e-12)
         return Features(found.keypoints[best], found.descriptors[best] / lengths, found.image_size, found.ratio)
 
-    return Method(path.stem, features, cache.digest({"file": cache.stamps(path), "most": setting.max_keypoints}))
+    return Method(name, features, cache.digest({"file": cache.stamps(path), "most": setting.max_keypoints}))

@@ -139,5 +139,6 @@ def _cell(evaluation: Evaluation, method: str, column: str) -> str | None:
         return None
     spec = evaluation.formats.get(column, ".2f")
     ends = evaluation.intervals.get(method, {}).get(column)
-    bounds = f" [{ends[0]:{spec}}, {ends[1]:{spec}}]" if ends is not None else ""
+    # Of one sample, or of samples that are all alike, an interval knows nothing.
+    bounds = f" [{ends[0]:{spec}}, {ends[1]:{spec}}]" if ends is not None and ends[0] < ends[1] else ""
     return f"{value:{spec}}{bounds}"

@@ -117,9 +117,18 @@ def _train(
         # Jitter looks at the full 64 pixels; everything else only ever sees 32.
         sets = {str(root): ubc.load(root, 64 if config.jitter else 32, progress) for root in data}
         checks = {str(root): _validation_set(root) for root in validate}
+    if config.certain and (found := loop.negatives(config, [*sets.values()])) < config.pairs_per_batch / 4:
+        print(
+            f"Only {found:.0f} others of a batch of {config.pairs_per_batch} are certain negatives, because few scenes "
+            "share it: --no-certain lets all other points be negatives.",
+            file=sys.stderr,
+        )
     ended = loop.train(config, sets, out, validate=checks, recipe=recipe, resume=resume, watch=_show)
     text = f"{ended.steps} steps at {ended.patches_per_second:.0f} patches/s -> {ended.checkpoint}"
-    errors = "".join(f"\nFPR@95 on {name}: {error:.2f}%" for name, error in ended.validation.items())
+    errors = "".join(
+        f"\nFPR@95 on {name}: {error:.2f}% (at the end {ended.last_validation[name]:.2f}%)"
+        for name, error in ended.validation.items()
+    )
     return Report(text + errors, asdict(ended) | {"checkpoint": str(ended.checkpoint)})
 
 

@@ -99,7 +99,7 @@ def _table(run: Run) -> str:
         intervals = run.intervals.get(name, {})
         tag = '<span class="tag">sanity</span>' if is_sanity(name) else ""
         cells = [
-            _value(run, column, numbers.get(column), intervals.get(column), winners[column] == name)
+            _value(run, column, numbers.get(column), intervals.get(column), name in winners[column])
             for column in run.columns
         ]
         rows.append([Cell(escape(names[name]) + tag, names[name]), *cells])
@@ -113,7 +113,9 @@ def _value(
     if value is None:
         return EMPTY
     spec = run.formats.get(column, ".2f")
-    bounds = f"<small>[{interval[0]:{spec}}, {interval[1]:{spec}}]</small>" if interval else ""
+    bounds = (
+        f"<small>[{interval[0]:{spec}}, {interval[1]:{spec}}]</small>" if interval and interval[0] < interval[1] else ""
+    )
     return Cell(f"{value:{spec}}{bounds}", value, "best" if wins else "")
 
 

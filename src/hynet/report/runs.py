@@ -75,27 +75,30 @@ def joined(runs: Iterable[Run]) -> list[Run]:
     return groups
 
 
-def best(run: Run, column: str) -> str | None:
-    """The method that is best in a column beyond doubt, against every other measured one.
+def best(run: Run, column: str) -> set[str]:
+    """The methods that are best in a column beyond doubt, against every other measured one of their scene.
 
     Beyond doubt: where both were compared on the same samples, that interval does not hold 0; elsewhere their own
-    intervals do not overlap. A method without an interval takes no part.
+    intervals do not overlap. A method without an interval, or with one of no width (one sample), takes no part.
     """
     sign = -1 if column in run.lower_is_better else 1
     values = {
         name: sign * row[column]
         for name, row in run.rows.items()
-        if row.get(column) is not None and column in run.intervals.get(name, {}) and not is_sanity(name)
+        if row.get(column) is not None and _has_width(run, name, column) and not is_sanity(name)
     }
-    if len(values) < 2:
-        return None
-    first = max(values, key=lambda name: values[name])
-    return first if all(_surely_differ(run, column, first, name) for name in values if name != first) else None
+    winners = set()
+    for scene in {_scene(name) for name in values}:
+        here = [name for name in values if _scene(name) == scene]
+        first = max(here, key=lambda name: values[name])
+        if len(here) > 1 and all(_surely_differ(run, column, first, name) for name in here if name != first):
+            winners.add(first)
+    return winners
 
 
 def is_sanity(name: str) -> bool:
     """A descriptor that knows nothing: shown to prove that the measure works, and never the best."""
-    return name.rpartition("+")[2] in SANITY
+    return name.rpartition(": ")[2].rpartition("+")[2] in SANITY
 
 
 def _run(file: str, told: Mapping[str, Any]) -> Run:
@@ -172,6 +175,16 @@ def _overlaid(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, 
         if isinstance(first[name], dict) and isinstance(second[name], dict):
             both[name] = _overlaid(first[name], second[name])
     return both
+
+
+def _scene(name: str) -> str:
+    """Rows of one scene among several are named SCENE: METHOD."""
+    return name.rpartition(": ")[0]
+
+
+def _has_width(run: Run, name: str, column: str) -> bool:
+    low, high = run.intervals.get(name, {}).get(column, (0, 0))
+    return low < high
 
 
 def _surely_differ(run: Run, column: str, first: str, second: str) -> bool:

@@ -35,7 +35,8 @@ class Position:
     step: int = 0
     seconds: float = 0.0  # of training, over all sessions
     best: float = math.inf  # mean FPR@95 of the best checkpoint, in percent
-    validation: dict[str, float] = field(default_factory=dict)  # set -> FPR@95 in percent, the latest
+    best_validation: dict[str, float] = field(default_factory=dict)  # set -> FPR@95 in percent, of that checkpoint
+    validation: dict[str, float] = field(default_factory=dict)  # the same of the latest weights that were looked at
     validated_step: int = -1
 
 

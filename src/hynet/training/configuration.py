@@ -8,7 +8,16 @@ from typing import Literal
 
 from ..errors import BadInput
 
-SHARES = ("dropout", "average", "jitter", "light", "blur", "noise", "jpeg", "balance", "hard", "whiten")
+BOUNDS: dict[str, tuple[float, float]] = {  # setting -> its least, its most
+    **dict.fromkeys(("jitter", "light", "blur", "noise", "jpeg", "balance", "hard", "whiten"), (0, 1)),
+    **dict.fromkeys(("epochs", "steps", "minutes", "validate_minutes", "checkpoint_minutes"), (0, math.inf)),
+    **dict.fromkeys(("weight_decay", "seed"), (0, math.inf)),
+    **dict.fromkeys(("log_every", "together"), (1, math.inf)),
+    **dict.fromkeys(("dropout", "warmup"), (0, 0.99)),
+    "average": (0, 0.99999),
+    "learning_rate": (1e-9, math.inf),
+    "pairs_per_batch": (2, math.inf),
+}
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,7 @@ class TrainConfig:
     gamma: float | None = None  # weight of the norm regulariser
     z: float | None = None  # 1 is the released form, 2.736 the paper's for alpha 2
     sosr: float | None = None  # weight of the second-order term
+    level: float | None = None  # weight of the term that sets all pairs against one threshold, as FPR@95 does
     pairs_per_batch: int = 512  # two patches each, over all processes together
     learning_rate: float = 0.01  # of Adam, at its highest
     weight_decay: float = 0.0
@@ -54,15 +64,11 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if sum(length is not None for length in (self.epochs, self.steps, self.minutes)) != 1:
             raise BadInput("a run is as long as its epochs, its steps or its minutes; give exactly one of them.")
-        if not 0 <= self.warmup < 1 or self.learning_rate <= 0 or self.pairs_per_batch < 2 or self.log_every < 1:
-            raise BadInput(
-                "warmup must be at least 0 and below 1, learning_rate above 0, pairs_per_batch 2 or more, "
-                f"log_every 1 or more; got {self.warmup}, {self.learning_rate}, {self.pairs_per_batch} "
-                f"and {self.log_every}."
-            )
-        for name in SHARES:
-            if not 0 <= getattr(self, name) <= 1:
-                raise BadInput(f"{name} goes from 0 to 1; got {getattr(self, name)}.")
+        for name, (least, most) in BOUNDS.items():
+            value = getattr(self, name)
+            if value is not None and not (least <= value <= most and math.isfinite(value)):
+                bounds = f"goes from {least:g} to {most:g}" if most < math.inf else f"must be {least:g} or more"
+                raise BadInput(f"{name} {bounds}; got {value}.")
 
 
 def progress(config: TrainConfig, step: int, seconds: float, per_epoch: int) -> float:

@@ -7,9 +7,9 @@ import inspect
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,8 +57,9 @@ class Trained:
 
     steps: int
     patches_per_second: float  # of the steps alone, without the first, which compiles
-    validation: Mapping[str, float]  # set -> FPR@95 in percent, of the last weights
     checkpoint: Path  # the best on validation, or the last where nothing is validated
+    validation: Mapping[str, float]  # set -> FPR@95 in percent, of that checkpoint
+    last_validation: Mapping[str, float]  # of the last weights
 
 
 ValidationSets = Mapping[str, tuple[PatchSet, PatchPairs]]
@@ -80,9 +81,11 @@ def train(
     out, validate, device = Path(out), validate or {}, "cuda" if torch.cuda.is_available() else "cpu"
     about = checkpoints.about(recipe, config, data)
     mixture = mix(list(data.values()))
-    state = start(config, device, mixture)
     if checkpoint := _previous(out, about, resume):
+        state = start(replace(config, start_from=None, whiten=0.0), device)
         state.restore(checkpoint)
+    else:
+        state = start(config, device, mixture)
     fast = tiled(state.network, config)
     model = distributed.distributed(fast)
     loss, now, rate = loss_function(config), state.position, Rate()
@@ -119,7 +122,7 @@ def train(
     if stop:
         raise KeyboardInterrupt
     best = out / (checkpoints.BEST if validate else checkpoints.LAST)
-    return Trained(now.step, rate.patches_per_second, dict(now.validation), best)
+    return Trained(now.step, rate.patches_per_second, best, dict(now.best_validation), dict(now.validation))
 
 
 # --- one step -------------------------------------------------------------------------------------------------------
@@ -165,7 +168,7 @@ def tiled(network: Network, config: TrainConfig) -> Tiled:
 def loss_function(config: TrainConfig) -> Loss:
     """The loss with the options that the config sets."""
     loss = choose(LOSSES, config.loss, "loss")
-    options = {name: getattr(config, name) for name in ("margin", "alpha", "gamma", "z", "sosr")}
+    options = {name: getattr(config, name) for name in ("margin", "alpha", "gamma", "z", "sosr", "level")}
     options = {name: value for name, value in options.items() if value is not None}
     if strange := [name for name in options if name not in inspect.signature(loss).parameters]:
         raise BadInput(f"the loss {config.loss} has no {' and no '.join(strange)}; leave it out.")
@@ -235,6 +238,15 @@ def _certain(data: Mixture, rows: Array, only_certain: bool) -> Tensor:
         return certainly_different(points)
     places = None if data.places is None else torch.from_numpy(data.places[rows])
     return certainly_different(points, torch.from_numpy(data.images[rows]), scenes, places)
+
+
+def negatives(config: TrainConfig, data: Sequence[PatchSet]) -> float:
+    """How many others of a batch may serve a pair as negatives, on average of the first one."""
+    mixture = mix(data)
+    first = pairs(
+        mixture, config.pairs_per_batch, seed=config.seed, epoch=0, balance=config.balance, together=config.together
+    )[0]
+    return float(_certain(mixture, first[:, 0], config.certain).sum(1).float().mean())
 
 
 def seed_of(*numbers: int) -> int:
@@ -328,7 +340,7 @@ def _validate(state: State, sets: ValidationSets, out: Path, about: Mapping[str,
     now.validated_step = now.step
     mean = float(np.mean(list(now.validation.values())))
     if mean < now.best:
-        now.best = mean
+        now.best, now.best_validation = mean, dict(now.validation)
         _save(out / checkpoints.BEST, state.content(), about)
     log({"step": now.step, "minutes": round(now.seconds / 60, 3), "validation": now.validation})
 
@@ -347,6 +359,10 @@ def _previous(out: Path, about: Mapping[str, Any], resume: bool) -> dict[str, An
         raise BadInput(f"{out} already holds a run; add --resume to go on with it, or choose another --out.")
     content = checkpoints.read(last)
     checkpoints.check_same_run(last, content["about"], about)
+    if (best := out / checkpoints.BEST).exists():  # a killed run may have been there after it wrote `last`
+        kept = checkpoints.read(best)["position"]
+        if kept["best"] < content["position"]["best"]:
+            content["position"] |= {"best": kept["best"], "best_validation": kept["validation"]}
     return content
 
 
