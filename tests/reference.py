@@ -76,13 +76,22 @@ def second_order(a: Tensor, p: Tensor, neighbours: int = 8) -> Tensor:
     return mean(rows)
 
 
-def hynet(a, p, margin=1.2, alpha=2.0, gamma=0.1, z=1.0, sosr=0.0, allowed=None, pool=(), pool_allowed=None):
-    costs = []
+def hynet(a, p, margin=1.2, alpha=2.0, gamma=0.1, z=1.0, sosr=0.0, level=0.0, allowed=None, pool=(), pool_allowed=None):
+    costs, positives, negatives = [], [], []
     for i in range(len(a)):
         d_pos, d_neg = distance(a[i], p[i]), hardest(a, p, i, allowed, pool, pool_allowed)
         costs.append(hinge(margin + hybrid(d_pos, alpha, z) - hybrid(d_neg, alpha, z)))
+        positives.append(1 - d_pos**2 / 2)
+        negatives.append(1 - d_neg**2 / 2)
     total = mean(costs) + gamma * norms(a, p)
-    return total + sosr * second_order(a, p) if sosr else total
+    total = total + sosr * second_order(a, p) if sosr else total
+    return total + level * one_threshold(positives, negatives) if level else total
+
+
+def one_threshold(positives: list[Tensor], negatives: list[Tensor], width: float = 0.05) -> Tensor:
+    t = (mean(positives).item() + mean(negatives).item()) / 2
+    wrong = [torch.log(1 + torch.exp((t - s) / width)) for s in positives]
+    return mean(wrong) + mean([torch.log(1 + torch.exp((s - t) / width)) for s in negatives])
 
 
 def s_only(a, p, margin=0.9, gamma=0.1, allowed=None):

@@ -47,10 +47,11 @@ def test_every_loss_and_its_gradient_is_the_equation_written_as_loops(name, seed
     gamma=st.floats(0, 1),
     papers_z=st.booleans(),
     sosr=st.sampled_from([0.0, 1.0]),
+    level=st.sampled_from([0.0, 1.0]),
 )
-def test_hynet_loss_is_its_equation_for_any_setting(seed, alpha, margin, gamma, papers_z, sosr):
+def test_hynet_loss_is_its_equation_for_any_setting(seed, alpha, margin, gamma, papers_z, sosr, level):
     z = similarity.unit_slope(alpha) if papers_z else 1.0
-    options = {"alpha": alpha, "margin": margin, "gamma": gamma, "z": z, "sosr": sosr}
+    options = {"alpha": alpha, "margin": margin, "gamma": gamma, "z": z, "sosr": sosr, "level": level}
     a, p = batch(seed)
     ours = value_and_gradient(LOSSES["hynet"], a, p, **options)
     for mine, true in zip(ours, value_and_gradient(reference.hynet, a, p, **options), strict=True):
