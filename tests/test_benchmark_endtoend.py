@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import cv2
 import h5py
@@ -100,6 +101,14 @@ def test_descriptors_share_their_keypoints_and_sanity_rows_score_nothing(sequenc
     low, high = found.intervals["rootsift"]["mma3"]
     assert low <= found.rows["rootsift"]["mma3"] <= high
     assert len(found.details["sequences"]["beblid"]["wall"]["mma3"]) == 1
+
+
+def test_sequences_named_as_hpatches_names_them_are_also_told_apart(sequences, tmp_path):
+    shutil.copytree(sequences / "graf", tmp_path / "v_graf")
+    shutil.copytree(sequences / "wall", tmp_path / "i_wall")
+    row = homography.run(["rootsift"], tmp_path, max_keypoints=100).rows["rootsift"]
+    assert row["mma3"] == pytest.approx((row["mma3_illumination"] + row["mma3_viewpoint"]) / 2)
+    assert "mma3_viewpoint" not in homography.run(["rootsift"], sequences, max_keypoints=100).rows["rootsift"]
 
 
 def test_two_detectors_give_two_rows_a_model(sequences):

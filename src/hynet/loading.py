@@ -81,7 +81,9 @@ def models() -> dict[str, Path]:
 
 
 def network(path: str | Path) -> Network:
-    """The torch network whose weights are in this file, recognised by their names."""
+    """The torch network whose weights are in this file, or ship under this name, recognised by their names."""
+    if (shipped := models().get(str(path))) is not None:
+        path = shipped.with_suffix(".safetensors")
     return from_state(read_state(path), str(path))
 
 

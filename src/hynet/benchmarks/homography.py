@@ -29,6 +29,7 @@ ROW = 512  # keypoints whose distances to all others are held at a time
 
 COLUMNS = ("mma1", "mma3", "mma5", "mma10", "auc3", "auc5", "auc10", "correct", "matches")
 WITH_RATIO = ("mma3", "auc5", "correct")
+BY_KIND = ("mma3", "auc5")
 
 
 def run(
@@ -69,6 +70,10 @@ def run(
         name: {column: np.array([per[column].mean() for per in own]) for column in own[0]} if len(own) > 1 else own[0]
         for name, own in samples.items()
     }
+    for kind, of_kind in _kinds([sequence.name for sequence in found]).items():
+        columns += [f"{column}_{kind}" for column in BY_KIND]
+        for own in means.values():
+            own |= {f"{column}_{kind}": own[column][of_kind] for column in BY_KIND}
     rows = {name: {column: float(own[column].mean()) for column in columns} for name, own in means.items()}
     intervals = {name: {column: metrics.bootstrap(own[column]) for column in columns} for name, own in means.items()}
     return Evaluation(
@@ -88,7 +93,7 @@ def run(
         details={
             "sequences": {
                 name: {
-                    sequence.name: {column: per[column].round(4).tolist() for column in columns}
+                    sequence.name: {column: values.round(4).tolist() for column, values in per.items()}
                     for sequence, per in zip(found, own, strict=True)
                 }
                 for name, own in samples.items()
@@ -96,6 +101,15 @@ def run(
         },
         notes=_notes(setting, "sequences" if len(found) > 1 else "pairs"),
     )
+
+
+def _kinds(names: Sequence[str]) -> dict[str, Array]:
+    """HPatches names sequences i_ and v_ by what changes; kind -> rows, where both are there."""
+    found = {
+        kind: np.flatnonzero([name.startswith(kind[0] + "_") for name in names])
+        for kind in ("illumination", "viewpoint")
+    }
+    return found if all(map(len, found.values())) else {}
 
 
 def _measured(method: Method, sequence: ImageSequence) -> dict[str, Array]:
@@ -200,7 +214,9 @@ def _notes(setting: Setting, drawn: str) -> list[str]:
         "mmaT: of the mutual nearest neighbours (no ratio test), the share within T pixels of the truth, a mean over "
         f"sequences; correct: how many are within {RIGHT:g} pixels, a pair.",
         "aucT: area under the accuracy of the fitted homography up to a mean error of T pixels at the photo's corners; "
-        f"MAGSAC++ at {THRESHOLDS['homography']:g} px, mean of {SEEDS} seeds. Photos are not resized.",
+        f"MAGSAC++ at {THRESHOLDS['homography']:g} px, mean of {SEEDS} seeds.",
+        "Errors are in pixels of the photo as it is. Of its longer side, DoG and Key.Net see at most 1,600 pixels, "
+        "R2D2 and ALIKED 1,024.",
         "_ratio: the same with the model's ratio test, where it has one. repeatability: keypoints found again within "
         f"{RIGHT:g} pixels, of those that both photos show, %.",
         f"Intervals: 95%, {drawn} drawn again {metrics.ROUNDS:,} times.",

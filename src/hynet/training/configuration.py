@@ -27,7 +27,7 @@ class TrainConfig:
     network: str = "hynet"  # a learnt one of DESCRIPTORS
     norm: Literal["frn", "bn", "in"] = "frn"  # of HyNet's layers
     dropout: float = 0.3  # before the last convolution, of networks that have it
-    start_from: str | None = None  # weights to go on from, by path; None starts from scratch
+    start_from: str | None = None  # weights to go on from, by path, or `default`; None starts from scratch
     whiten: float = 0.0  # before the first step, raise weak directions of the descriptor by C^-this; 0.5 evens all
     loss: str = "hynet"  # one of LOSSES
     margin: float | None = None  # of the loss; None is the loss's own value, here and below
