@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import reference
 from hynet import similarity
 from hynet.errors import BadInput
-from hynet.losses import LOSSES, LossTerms
+from hynet.losses import LOSSES, LossTerms, one_threshold
 from hynet.mining import Strangers
 
 NAMES = sorted(LOSSES)
@@ -56,6 +56,13 @@ def test_hynet_loss_is_its_equation_for_any_setting(seed, alpha, margin, gamma, 
     ours = value_and_gradient(LOSSES["hynet"], a, p, **options)
     for mine, true in zip(ours, value_and_gradient(reference.hynet, a, p, **options), strict=True):
         torch.testing.assert_close(mine, true, atol=1e-5, rtol=1e-5)
+
+
+def test_pairs_without_a_negative_do_not_move_the_threshold():
+    d_pos, d_neg = torch.tensor([0.6, 0.7, 0.8]), torch.tensor([1.0, 1.1, 2.0])
+    alone = one_threshold(d_pos, d_neg[:2])
+    assert torch.equal(one_threshold(d_pos, d_neg), alone)
+    assert one_threshold(d_pos, torch.full((3,), 2.0)) == 0
 
 
 def test_hynet_loss_takes_negatives_from_a_pool_and_leaves_uncertain_ones_out():

@@ -122,6 +122,8 @@ def test_a_difference_on_the_same_samples_counts_more_than_intervals(tmp_path):
 
 def test_one_sample_makes_nobody_the_best_and_scenes_are_compared_apart(tmp_path):
     assert not best(read(written(tmp_path, evaluation(spread=0))), "matching")
+    perfect = {"default": {"matching": (60.0, 60.0)}, "sift": {"matching": (38.0, 42.0)}}
+    assert not best(read(written(tmp_path, evaluation(intervals=perfect))), "matching")
     rows = {"a: default": 60.0, "a: sift": 40.0, "a: constant": 99.0, "b: default": 9.0, "b: sift": 20.0}
     run = read(written(tmp_path, evaluation(rows)))
     assert best(run, "matching") == {"a: default", "b: sift"}

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from .errors import BadInput
-from .mining import EVERY_OTHER, Strangers, distance, hardest_negatives, paired, unit
+from .mining import EVERY_OTHER, FARTHEST, Strangers, distance, hardest_negatives, paired, unit
 
 NEIGHBOURS = 8  # of SOSNet's second-order graph
 AP_BINS = 25  # of DOAP's soft histogram
@@ -250,7 +250,10 @@ def one_threshold(d_pos: Tensor, d_neg: Tensor, width: float = 0.05) -> Tensor:
     A triplet asks each positive to be nearer than its own negative. FPR@95, and whoever matches by a fixed distance,
     ask every positive to be nearer than anyone's: this sets all of them against one threshold. Ours, not the paper's.
     """
-    s_pos, s_neg = 1 - d_pos.square() / 2, 1 - d_neg.square() / 2
+    known = d_neg < FARTHEST  # of pairs that have a negative at all
+    if not known.any():
+        return torch.zeros_like(d_pos.mean())
+    s_pos, s_neg = 1 - d_pos.square() / 2, 1 - d_neg[known].square() / 2
     threshold = ((s_pos.mean() + s_neg.mean()) / 2).detach()
     return softplus((threshold - s_pos) / width).mean() + softplus((s_neg - threshold) / width).mean()
 

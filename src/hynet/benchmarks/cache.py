@@ -18,6 +18,7 @@ from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from ..files import whole
 from ..machine import cache_folder
@@ -49,9 +50,8 @@ def arrays(key: Mapping[str, Any], make: Callable[[], Mapping[str, Array]]) -> d
         with whole(path) as temporary:
             np.savez(temporary, **columns)  # type: ignore[arg-type]  # its allow_pickle is no column
         _trim(keep=path)
-        return dict(columns)
-    with stored:
-        return dict(stored)
+        stored = dict(columns)
+    return stored
 
 
 def folder() -> Path:
@@ -89,7 +89,11 @@ def _stored(path: Path) -> Any:
     """What lies there, or None. A file that cannot be read, as a full disk leaves it, is made again."""
     try:
         os.utime(path)  # used now: the last to go
-        return np.load(path, mmap_mode="r")
+        found = np.load(path, mmap_mode="r")
+        if not isinstance(found, NpzFile):
+            return found
+        with found:
+            return dict(found)
     except (OSError, EOFError, ValueError, BadZipFile):
         return None
 

@@ -23,6 +23,7 @@ from .methods import Method, Setting, enter, key
 
 PIXELS = range(1, 11)  # thresholds of the mean matching accuracy
 CORNERS = (3, 5, 10)  # thresholds of the corner error, in pixels
+FEWEST = 4  # matches that fix a homography; a pair with fewer is not matched at all
 RIGHT = 3.0  # pixels within which a match is correct, and a keypoint repeated
 SEEDS = 3  # fits of each pair, whose scores are averaged: MAGSAC++ draws by lot
 ROW = 512  # keypoints whose distances to all others are held at a time
@@ -50,7 +51,7 @@ def run(
         max_keypoints: the strongest so many of each photo.
         upright: patch descriptors use no orientation.
         features: features files in hloc's layout, each a row.
-        against: the method that the others are compared with; rootsift unless told.
+        against: the method that the others are compared with; unless told rootsift, or the first.
     """
     found = sequences.load(data)
     photos = [photo for sequence in found for photo in sequence.photos]
@@ -147,6 +148,8 @@ def _scores(first: Features, second: Features, H: Array, ratio: float) -> dict[s
     a, b = first.keypoints.xy[matches.indices[:, 0]], second.keypoints.xy[matches.indices[:, 1]]  # (K, 2) each
     errors = np.nan_to_num(geometry.transfer_error(H, a, b), nan=np.inf)
     # A pair without matches has an accuracy of 0.
+    if len(errors) < FEWEST:  # a constant descriptor's one match is right by the order of keypoints alone
+        errors = np.full(len(errors), np.inf)
     accuracy = {f"mma{pixels}": 100 * float((errors <= pixels).sum() / max(len(errors), 1)) for pixels in PIXELS}
     corners = corner_errors(a, b, H, first.image_size)
     auc = {f"auc{pixels}": 100 * float(metrics.auc_credits(corners, pixels).mean()) for pixels in CORNERS}

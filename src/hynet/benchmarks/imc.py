@@ -38,7 +38,7 @@ class _Samples:
 
     credits: Mapping[str, Array]  # method -> (N,)
     scene: Array  # (N,) its scene
-    group: Array  # (N,) samples of one group are averaged first, and drawn apart
+    group: Array  # (N,) or (levels, N) as `metrics.bootstrap` takes them: averaged first, and drawn apart
 
 
 def run(
@@ -67,7 +67,7 @@ def run(
         seeds: stereo: how often each pair is fitted; scores are averaged.
         bags: multiview: at most so many bags of each size; 100, 50 and 25 unless told.
         features: features files in hloc's layout, each a row.
-        against: the method that the others are compared with; rootsift unless told.
+        against: the method that the others are compared with; unless told rootsift, or the first.
     """
     if ratio is not None and not 0 < ratio <= 1:
         raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.9 is usual, 1 keeps all.")

@@ -125,10 +125,9 @@ def _train(
         )
     ended = loop.train(config, sets, out, validate=checks, recipe=recipe, resume=resume, watch=_show)
     text = f"{ended.steps} steps at {ended.patches_per_second:.0f} patches/s -> {ended.checkpoint}"
-    errors = "".join(
-        f"\nFPR@95 on {name}: {error:.2f}% (at the end {ended.last_validation[name]:.2f}%)"
-        for name, error in ended.validation.items()
-    )
+    errors = "".join(f"\nFPR@95 on {name}: {error:.2f}%" for name, error in ended.validation.items())
+    if ended.last_validation != ended.validation:
+        errors += "\nat the end: " + ", ".join(f"{error:.2f}%" for error in ended.last_validation.values())
     return Report(text + errors, asdict(ended) | {"checkpoint": str(ended.checkpoint)})
 
 

@@ -79,19 +79,23 @@ def best(run: Run, column: str) -> set[str]:
     """The methods that are best in a column beyond doubt, against every other measured one of their scene.
 
     Beyond doubt: where both were compared on the same samples, that interval does not hold 0; elsewhere their own
-    intervals do not overlap. A method without an interval, or with one of no width (one sample), takes no part.
+    intervals do not overlap. A method without an interval takes no part, and none wins by one of no width (one sample).
     """
     sign = -1 if column in run.lower_is_better else 1
     values = {
         name: sign * row[column]
         for name, row in run.rows.items()
-        if row.get(column) is not None and _has_width(run, name, column) and not is_sanity(name)
+        if row.get(column) is not None and column in run.intervals.get(name, {}) and not is_sanity(name)
     }
     winners = set()
     for scene in {_scene(name) for name in values}:
         here = [name for name in values if _scene(name) == scene]
         first = max(here, key=lambda name: values[name])
-        if len(here) > 1 and all(_surely_differ(run, column, first, name) for name in here if name != first):
+        if (
+            len(here) > 1
+            and _has_width(run, first, column)
+            and all(_surely_differ(run, column, first, name) for name in here if name != first)
+        ):
             winners.add(first)
     return winners
 
@@ -183,7 +187,7 @@ def _scene(name: str) -> str:
 
 
 def _has_width(run: Run, name: str, column: str) -> bool:
-    low, high = run.intervals.get(name, {}).get(column, (0, 0))
+    low, high = run.intervals[name][column]
     return low < high
 
 

@@ -121,8 +121,10 @@ def train(
         _save(out / checkpoints.LAST, state.content(), about)
     if stop:
         raise KeyboardInterrupt
-    best = out / (checkpoints.BEST if validate else checkpoints.LAST)
-    return Trained(now.step, rate.patches_per_second, best, dict(now.best_validation), dict(now.validation))
+    if not validate:
+        return Trained(now.step, rate.patches_per_second, out / checkpoints.LAST, {}, {})
+    best = dict(now.best_validation), dict(now.validation)
+    return Trained(now.step, rate.patches_per_second, out / checkpoints.BEST, *best)
 
 
 # --- one step -------------------------------------------------------------------------------------------------------
@@ -360,9 +362,10 @@ def _previous(out: Path, about: Mapping[str, Any], resume: bool) -> dict[str, An
     content = checkpoints.read(last)
     checkpoints.check_same_run(last, content["about"], about)
     if (best := out / checkpoints.BEST).exists():  # a killed run may have been there after it wrote `last`
-        kept = checkpoints.read(best)["position"]
-        if kept["best"] < content["position"]["best"]:
-            content["position"] |= {"best": kept["best"], "best_validation": kept["validation"]}
+        kept = checkpoints.read(best)
+        checkpoints.check_same_run(best, kept["about"], about)
+        if kept["position"]["best"] <= content["position"]["best"]:
+            content["position"] |= {"best": kept["position"]["best"], "best_validation": kept["position"]["validation"]}
     return content
 
 
