@@ -20,7 +20,7 @@ from hynet.cli import plot, push
 from hynet.datasets import synthetic
 from hynet.descriptors import DESCRIPTORS
 from hynet.errors import BadInput, BadWeights
-from hynet.training import checkpoints, logbook, loop, sampling, whitening
+from hynet.training import checkpoints, logbook, loop, sampling
 from hynet.training.configuration import TrainConfig, learning_rate, progress
 from hynet.training.recipes import RECIPES
 from hynet.training.tiling import Tiled
@@ -127,40 +127,6 @@ def test_a_run_can_start_from_weights_of_the_same_network(tmp_path, patches):
     assert np.allclose(shipped, hynet.load("default").describe(patches.patches[:9]), atol=1e-3)
     with pytest.raises(BadWeights, match="trains another network"):
         loop.start(replace(onwards, norm="bn"), "cpu")
-
-
-@pytest.mark.parametrize("name", ["hynet", "l2net"])
-def test_whitening_raises_weak_directions_and_no_others(name, patches):
-    torch.manual_seed(0)
-    network = DESCRIPTORS[name]()
-    seen = sampling.shrink(torch.from_numpy(patches.patches)[:, None].float(), 32)
-    with torch.no_grad():
-        before = network.eval()(seen)
-        whitening.whiten(network, seen, 0.25)
-        after = network(seen)
-    strength, directions = torch.linalg.eigh(torch.cov(before.T.double()))
-    strong = strength > 1e-3 * strength[-1]
-    before, after = before.double() @ directions[:, strong], after.double() @ directions[:, strong]
-    assert strong.sum() > 5
-    assert torch.allclose(after, before * strength[strong] ** -0.25, atol=1e-2)
-
-
-def test_a_run_of_no_steps_can_whiten_alone(tmp_path, patches):
-    loop.train(SMALL, {"a": patches}, tmp_path / "first")
-    only = replace(SMALL, steps=0, start_from=str(tmp_path / "first" / "last.pt"), whiten=0.4)
-    loop.train(only, {"a": patches}, tmp_path / "white")
-
-    def spread(run: str) -> float:
-        rows = hynet.load(tmp_path / run / "last.pt").describe(patches.patches)
-        strength = np.linalg.eigvalsh(np.cov(rows.T))
-        return strength.sum() ** 2 / (strength**2).sum()
-
-    assert spread("white") > 1.5 * spread("first")
-
-
-def test_a_network_that_cannot_be_whitened_says_so(tmp_path, patches):
-    with pytest.raises(BadInput, match="TFeat does not; leave it out"):
-        loop.train(replace(SMALL, network="tfeat", whiten=0.4), {"a": patches}, tmp_path)
 
 
 @pytest.mark.parametrize(

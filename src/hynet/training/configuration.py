@@ -9,7 +9,7 @@ from typing import Literal
 from ..errors import BadInput
 
 BOUNDS: dict[str, tuple[float, float]] = {  # setting -> its least, its most
-    **dict.fromkeys(("jitter", "light", "blur", "noise", "jpeg", "balance", "hard", "whiten"), (0, 1)),
+    **dict.fromkeys(("jitter", "light", "blur", "noise", "jpeg", "balance", "hard"), (0, 1)),
     **dict.fromkeys(("epochs", "steps", "minutes", "validate_minutes", "checkpoint_minutes"), (0, math.inf)),
     **dict.fromkeys(("weight_decay", "seed"), (0, math.inf)),
     **dict.fromkeys(("log_every", "together"), (1, math.inf)),
@@ -28,7 +28,6 @@ class TrainConfig:
     norm: Literal["frn", "bn", "in"] = "frn"  # of HyNet's layers
     dropout: float = 0.3  # before the last convolution, of networks that have it
     start_from: str | None = None  # weights to go on from, by path, or `default`; None starts from scratch
-    whiten: float = 0.0  # before the first step, raise weak directions of the descriptor by C^-this; 0.5 evens all
     loss: str = "hynet"  # one of LOSSES
     margin: float | None = None  # of the loss; None is the loss's own value, here and below
     alpha: float | None = None  # how much of s in the hybrid similarity

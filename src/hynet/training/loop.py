@@ -27,12 +27,12 @@ from ..machine import keep_memory_mapped
 from ..metrics import fpr95
 from ..mining import Strangers, certainly_different
 from ..types import Array, PatchPairs, PatchSet
-from . import checkpoints, distributed, whitening
+from . import checkpoints, distributed
 from .checkpoints import Position, State
 from .configuration import TrainConfig as TrainConfig
 from .configuration import learning_rate, progress
 from .logbook import Watch, logbook, unwatched
-from .sampling import Mixture, augment, mix, pairs, shrink
+from .sampling import Mixture, augment, mix, pairs
 from .tiling import Tiled, one_worker_per_core, threads_for
 
 VALIDATION_PAIRS = 10_000  # at most, of each set: bounds the time, and 1% is then known to 0.14%
@@ -80,15 +80,14 @@ def train(
     keep_memory_mapped()
     out, validate, device = Path(out), validate or {}, "cuda" if torch.cuda.is_available() else "cpu"
     about = checkpoints.about(recipe, config, data)
-    mixture = mix(list(data.values()))
     if checkpoint := _previous(out, about, resume):
-        state = start(replace(config, start_from=None, whiten=0.0), device)
+        state = start(replace(config, start_from=None), device)
         state.restore(checkpoint)
     else:
-        state = start(config, device, mixture)
+        state = start(config, device)
     fast = tiled(state.network, config)
     model = distributed.distributed(fast)
-    loss, now, rate = loss_function(config), state.position, Rate()
+    mixture, loss, now, rate = mix(list(data.values())), loss_function(config), state.position, Rate()
     per_epoch = len(pairs(mixture, config.pairs_per_batch, seed=config.seed, epoch=0))
     clock = saved = validated = time.perf_counter()
     snapshot: dict[str, Any] | None = None
@@ -130,8 +129,8 @@ def train(
 # --- one step -------------------------------------------------------------------------------------------------------
 
 
-def start(config: TrainConfig, device: str, data: Mixture | None = None) -> State:
-    """A fresh network and its optimiser, the same in every process; the data is what a whitening is measured on."""
+def start(config: TrainConfig, device: str) -> State:
+    """A fresh network and its optimiser, the same in every process."""
     torch.manual_seed(seed_of(config.seed))
     network = network_of(config)
     if config.start_from:
@@ -143,10 +142,6 @@ def start(config: TrainConfig, device: str, data: Mixture | None = None) -> Stat
             )
         network.load_state_dict(found.state_dict())
     network.to(device).train()
-    if config.whiten and data:
-        rows = np.random.default_rng(config.seed).choice(len(data), min(len(data), whitening.PATCHES), replace=False)
-        patches = torch.from_numpy(data.patches(np.sort(rows)))[:, None].float()
-        whitening.whiten(network, shrink(patches, network.patch_size), config.whiten)
     distributed.synchronise(network)
     optimiser = torch.optim.Adam(
         network.parameters(), config.learning_rate, weight_decay=config.weight_decay, fused=True
