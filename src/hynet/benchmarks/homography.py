@@ -147,9 +147,8 @@ def _scores(first: Features, second: Features, H: Array, ratio: float) -> dict[s
     matches = match(first, second, ratio)
     a, b = first.keypoints.xy[matches.indices[:, 0]], second.keypoints.xy[matches.indices[:, 1]]  # (K, 2) each
     errors = np.nan_to_num(geometry.transfer_error(H, a, b), nan=np.inf)
-    # A pair without matches has an accuracy of 0.
-    if len(errors) < FEWEST:  # a constant descriptor's one match is right by the order of keypoints alone
-        errors = np.full(len(errors), np.inf)
+    # A pair that is not matched has an accuracy of 0: a constant descriptor's one match is right by chance alone.
+    errors = errors if len(errors) >= FEWEST else np.full(len(errors), np.inf)
     accuracy = {f"mma{pixels}": 100 * float((errors <= pixels).sum() / max(len(errors), 1)) for pixels in PIXELS}
     corners = corner_errors(a, b, H, first.image_size)
     auc = {f"auc{pixels}": 100 * float(metrics.auc_credits(corners, pixels).mean()) for pixels in CORNERS}

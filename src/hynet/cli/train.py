@@ -111,13 +111,15 @@ def _train(
     need("torch", "train", "training")
     from ..training import loop
 
-    if int(os.environ.get("RANK", "0")):
+    speaks = os.environ.get("RANK", "0") == "0"
+    if not speaks:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  under torchrun, one process answers for all
     with bar() as progress:
         # Jitter looks at the full 64 pixels; everything else only ever sees 32.
         sets = {str(root): ubc.load(root, 64 if config.jitter else 32, progress) for root in data}
         checks = {str(root): _validation_set(root) for root in validate}
-    if config.certain and (found := loop.negatives(config, [*sets.values()])) < config.pairs_per_batch / 4:
+    few = config.pairs_per_batch / 4
+    if speaks and config.certain and (found := loop.negatives(config, [*sets.values()])) < few:
         print(
             f"Only {found:.0f} others of a batch of {config.pairs_per_batch} are certain negatives, because few scenes "
             "share it: --no-certain lets all other points be negatives.",
