@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hynet.bench import evaluate as bench
-from hynet.benchmarks import BENCHMARKS, cache, results
+from hynet.benchmarks import BENCHMARKS, results
 from hynet.benchmarks.contestants import Contestant, enter, fingerprint
 from hynet.benchmarks.describing import describe
 from hynet.benchmarks.evaluation import Bars, Comparison, Curves, Evaluation
@@ -17,6 +17,7 @@ from hynet.benchmarks.sanity import SANITY, Random
 from hynet.cli import main
 from hynet.errors import BadInput
 from hynet.loading import load
+from hynet.system import cache
 from hynet.types import Table
 
 

@@ -18,7 +18,8 @@ SOURCE = Path(hynet.__file__).parent
 # Who may import whom: strictly down. docs/architecture.md shows the same table.
 LAYERS = [
     "errors",
-    "types files machine",
+    "types",
+    "system",
     "similarity metrics images geometry mining door calibration pages",
     "descriptors detectors losses patches datasets engines drawing colmap alignment",
     "loading affine",

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hynet.errors import BadInput
-from hynet.files import whole
+from hynet.system.files import whole
 from hynet.types import Features, Keypoints, Matches, PatchPairs, PatchSet, Table
 
 

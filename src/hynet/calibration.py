@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from .errors import BadData
-from .files import whole
-from .machine import settings_folder
+from .system.files import whole
+from .system.machine import settings_folder
 
 SHIPPED = Path(__file__).parent / "models"
 

@@ -10,8 +10,8 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from .errors import BadInput
-from .files import whole
 from .images import shrink
+from .system.files import whole
 from .types import Array, Keypoints, Matches
 
 Colour = tuple[int, int, int]

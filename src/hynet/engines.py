@@ -10,7 +10,7 @@ import numpy as np
 
 from .door import enter
 from .errors import BadWeights
-from .machine import cores
+from .system.machine import cores
 from .types import Array, Descriptor
 
 TILE = 32  # patches a call: enough for a fast last product, few enough to keep all threads busy to the end

@@ -25,9 +25,9 @@ import numpy as np
 from . import images
 from .errors import BadInput, UnreadableImage
 from .features import LONGEST, Extractor, columns, h5_names, opened
-from .files import whole
 from .loading import models
-from .machine import cores
+from .system.files import whole
+from .system.machine import cores
 from .types import Progress, silent
 
 PART = ".part.npz"  # no temporary file of `whole` ends like this

@@ -28,9 +28,9 @@ import numpy as np
 from . import assembly, colmap, correspondence, images, sfm
 from .datasets import ubc
 from .errors import BadInput, DataNotFound
-from .files import whole
-from .machine import cores
 from .patches import SUPPORT_SIGMAS, cut
+from .system.files import whole
+from .system.machine import cores
 from .types import Array, PatchSet, Progress, silent
 
 

@@ -23,9 +23,9 @@ from .colmap import Funnel, Model, NotReconstructed, Store
 from .errors import BadData, BadInput, DataNotFound, choose
 from .extraction import Settings, extract_all, name_photos
 from .features import h5_names, opened, read_h5
-from .files import whole
-from .machine import cores
 from .match_all import match_all
+from .system.files import whole
+from .system.machine import cores
 from .types import Array, Features, Progress, Table, silent
 
 KEYPOINTS = 4096  # a photo, unless told otherwise

@@ -14,7 +14,7 @@ import numpy as np
 from . import colmap, images
 from .colmap import NotReconstructed
 from .errors import UnreadableImage
-from .files import whole
+from .system.files import whole
 from .types import Array, Keypoints, Progress, silent
 
 LONGEST_SIDE = 1600  # pixels; larger photos are shrunk, keypoints are in pixels of the shrunken photo

@@ -21,7 +21,7 @@ from . import colmap, images, sfm
 from . import geometry as geo
 from .datasets import sequences
 from .errors import BadInput, DataNotFound
-from .machine import cache_folder
+from .system.machine import cache_folder
 from .types import Array, Features, Progress, silent
 
 MAX_KEYPOINTS = 4000  # a photo, for structure from motion

@@ -12,8 +12,8 @@ import numpy as np
 from . import pages
 from .colmap import Model, ModelPhoto
 from .errors import BadInput, need
-from .files import whole
 from .pages import escape
+from .system.files import whole
 from .types import Array
 
 MOST_POINTS = 200_000  # a page of some 4 MB; more are thinned at random

@@ -13,8 +13,8 @@ from ..benchmarks import hpatches_scores as ours
 from ..benchmarks import hpatches_tasks
 from ..benchmarks.hpatches_tasks import Tasks
 from ..errors import need
-from ..machine import keep_memory_mapped
 from ..metrics import draws
+from ..system.machine import keep_memory_mapped
 from ..types import Array
 from . import Row, milliseconds
 

@@ -115,7 +115,7 @@ def _fast() -> Callable[[], Stages]:
     """What `hynet train hynet` does, stage by stage."""
     import numpy as np
 
-    from ..machine import keep_memory_mapped
+    from ..system.machine import keep_memory_mapped
     from ..training import loop
     from ..training.configuration import TrainConfig
     from ..training.sampling import mix

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ..errors import BadInput
 from ..loading import load, models
+from ..system import cache
 from ..types import Descriptor
-from . import cache
 from .sanity import SANITY
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadData
+from ..system import cache
 from ..types import Array, Progress, silent
-from . import cache
 from .contestants import Contestant
 
 BLOCK = 16_384  # patches described before they are written

@@ -19,10 +19,11 @@ from ..datasets import scenes
 from ..errors import BadInput, DataNotFound
 from ..extraction import name_photos
 from ..features import write_group
-from ..files import whole
 from ..reconstruction import Reconstructed, reconstruct
+from ..system import cache
+from ..system.files import whole
 from ..types import Array, Progress, silent
-from . import cache, comparing
+from . import comparing
 from .contestants import Model
 from .eth_paper import paper
 from .evaluation import Evaluation

@@ -15,8 +15,9 @@ from .. import geometry, metrics
 from ..datasets import sequences
 from ..datasets.sequences import ImageSequence
 from ..matching import THRESHOLDS, match
+from ..system import cache
 from ..types import Array, Features, Progress, silent
-from . import cache, comparing
+from . import comparing
 from .contestants import Model
 from .evaluation import Curves, Evaluation
 from .methods import Method, Setting, enter, key

@@ -15,8 +15,9 @@ from .. import metrics
 from ..datasets import hpatches
 from ..datasets.sequences import folders
 from ..errors import BadInput, choose
+from ..system import cache
 from ..types import Array, Progress, Table, silent
-from . import cache, hpatches_csv, hpatches_tasks
+from . import hpatches_csv, hpatches_tasks
 from . import hpatches_summary as summary
 from .contestants import Contestant, Model, enter
 from .describing import describe

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..datasets.hpatches import COLUMNS
 from ..errors import BadData, DataNotFound
-from ..files import whole
+from ..system import cache
+from ..system.files import whole
 from ..types import Array
-from . import cache
 
 
 def read(root: Path, sequences: Sequence[str], sizes: Sequence[int]) -> list[Array]:

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadData, DataNotFound
+from ..system import cache
 from ..types import Array
-from . import cache
 
 PAIRS, QUERIES, DISTRACTORS = 1_000_000, 10_000, 20_000  # as released
 PAIRS_PER_PATCH = 20  # of small data: as many as a patch has ordered pairs of five images

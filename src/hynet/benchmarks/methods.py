@@ -18,8 +18,9 @@ from ..calibration import saved
 from ..endtoend import EndToEnd, find
 from ..errors import BadData, BadInput
 from ..features import Extractor, h5_names, read_h5
+from ..system import cache
 from ..types import Array, Features, Keypoints
-from . import cache, contestants
+from . import contestants
 from .contestants import Contestant, Model
 from .sanity import SANITY
 

@@ -21,8 +21,8 @@ from ..errors import BadData
 from ..features import write_group
 from ..geometry import Pose, pose_error
 from ..reconstruction import reconstruct
+from ..system import cache
 from ..types import Array, Progress, silent
-from . import cache
 from .methods import Method, key
 from .stereo import FAILED
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import need
-from ..files import whole
+from ..system.files import whole
 from .evaluation import Bars, Curves
 
 # One colour a method, told apart by the colour-blind (Okabe and Ito); then again, dashed.

@@ -19,7 +19,7 @@ from typing import Any
 
 from .. import __version__
 from ..errors import BadInput, MissingExtra
-from ..files import whole
+from ..system.files import whole
 from ..types import Table
 from . import pictures
 from .evaluation import Evaluation

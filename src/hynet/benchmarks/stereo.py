@@ -15,8 +15,8 @@ import numpy as np
 from .. import geometry
 from ..datasets.scenes import Scene, View, second_from_first
 from ..matching import nearest
+from ..system import cache
 from ..types import Array, Features, Progress, silent
-from . import cache
 from .methods import Method, key
 
 # The challenge's, which `geometry.fundamental` need not share

@@ -18,8 +18,8 @@ import numpy as np
 from .. import metrics
 from ..datasets import ubc
 from ..errors import BadInput, DataNotFound
+from ..system import cache
 from ..types import Array, PatchPairs, Progress, Table, silent
-from . import cache
 from .contestants import Contestant, Model, enter
 from .describing import describe
 from .distances import paired

@@ -16,7 +16,7 @@ from typing import Any, get_type_hints
 from ..benchmarks import BENCHMARKS, results
 from ..benchmarks.evaluation import Evaluation
 from ..errors import BadInput, choose
-from ..machine import keep_memory_mapped
+from ..system.machine import keep_memory_mapped
 from . import Report, parse
 from .progress import bar
 

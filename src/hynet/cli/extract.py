@@ -14,7 +14,7 @@ import tyro
 from ..errors import BadInput
 from ..extraction import Settings, extract_all
 from ..features import LONGEST
-from ..machine import cores
+from ..system.machine import cores
 from . import Report
 from .progress import bar
 

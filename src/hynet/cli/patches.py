@@ -16,8 +16,8 @@ import tyro
 from .. import patchsets
 from ..datasets import ubc
 from ..errors import BadInput
-from ..files import whole
 from ..patches import SUPPORT_SIGMAS
+from ..system.files import whole
 from . import Report
 from .progress import bar
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tyro
 
 from ..errors import BadInput, need
-from ..files import whole
+from ..system.files import whole
 from ..training.logbook import read
 from . import Report
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import tyro
 
 from ..errors import BadInput, need
-from ..files import whole
+from ..system.files import whole
 from . import Report
 
 

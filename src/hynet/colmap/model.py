@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadData
-from ..files import whole
+from ..system.files import whole
 from ..types import Array
 from .cameras import Camera, from_colmap
 from .package import HALF, pycolmap

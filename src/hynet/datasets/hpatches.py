@@ -17,8 +17,8 @@ import numpy as np
 from PIL import Image
 
 from ..errors import BadData, DataNotFound, choose
-from ..files import whole
 from ..images import read
+from ..system.files import whole
 from ..types import Array, Progress, silent
 from .sequences import folders, homography, homography_file, photo
 

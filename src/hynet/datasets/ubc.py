@@ -25,8 +25,8 @@ import numpy as np
 from PIL import Image
 
 from ..errors import BadData, BadInput, DataNotFound
-from ..files import whole
-from ..machine import cache_folder
+from ..system.files import whole
+from ..system.machine import cache_folder
 from ..types import Array, PatchPairs, PatchSet, Progress, silent
 
 MOSAIC = 1024  # pixels a side

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from ..errors import BadInput, BadWeights, need
-from ..machine import cores
+from ..system.machine import cores
 from ..types import Array, Keypoints
 from .orientation import dominant, vertex
 from .selection import best, masked

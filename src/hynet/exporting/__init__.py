@@ -17,7 +17,7 @@ from ..descriptors.layers import Network
 from ..door import enter
 from ..engines import OnnxEngine
 from ..errors import BadInput, HynetError, choose, need
-from ..files import whole
+from ..system.files import whole
 from ..types import Array
 from . import graphs, stages
 

@@ -8,7 +8,7 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from ..files import whole
+from ..system.files import whole
 
 __all__ = ["Cell", "asset", "escape", "page", "table", "write"]
 

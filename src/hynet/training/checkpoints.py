@@ -19,7 +19,7 @@ import torch
 from .. import __version__
 from ..descriptors.layers import Network
 from ..errors import BadInput, BadWeights
-from ..files import whole
+from ..system.files import whole
 from ..types import PatchSet
 from .configuration import TrainConfig
 

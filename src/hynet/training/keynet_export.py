@@ -15,7 +15,7 @@ from ..detectors.keynet import BORDER, GRID
 from ..detectors.keynet import network as scores_of
 from ..detectors.keynet_network import BINOMIAL, DIFFERENCE, FILTERS, INNER_LEVELS, SMOOTH, KeyNetwork
 from ..errors import HynetError, need
-from ..files import whole
+from ..system.files import whole
 
 AGREE = 1e-4  # the largest difference of a score, relative to the largest score
 OPSET, IR_VERSION = 18, 9  # read by every ONNX Runtime that the package allows

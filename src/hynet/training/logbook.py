@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput
-from ..files import whole
+from ..system.files import whole
 
 LOG = "log.jsonl"
 

@@ -23,9 +23,9 @@ from ..descriptors import DESCRIPTORS
 from ..descriptors.layers import Network
 from ..errors import BadInput, BadWeights, HynetError, choose
 from ..losses import LOSSES, Loss, LossTerms
-from ..machine import keep_memory_mapped
 from ..metrics import fpr95
 from ..mining import Strangers, certainly_different
+from ..system.machine import keep_memory_mapped
 from ..types import Array, PatchPairs, PatchSet
 from . import checkpoints, distributed
 from .checkpoints import Position, State

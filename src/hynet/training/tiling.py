@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from ..descriptors.hynet import HyNet
 from ..descriptors.layers import FRN, TLU, Network
-from ..machine import cores
+from ..system.machine import cores
 
 TILE, WIDE_TILE = 64, 256  # patches: the last layer has few activations and many weights, whose gradients are added up
 

@@ -20,9 +20,9 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from ..files import whole
-from ..machine import cache_folder
 from ..types import Array
+from .files import whole
+from .machine import cache_folder
 
 LIMIT = 20e9  # bytes; HPatches described by one network is 1.3e9
 PACKAGE = Path(__file__).parents[1]
