@@ -6,8 +6,8 @@ import cv2
 import numpy as np
 import pytest
 
-from hynet import affine
 from hynet.datasets import synthetic
+from hynet.detectors import shape as affine
 from hynet.features import Extractor
 from hynet.geometry import transfer_error
 from hynet.matching import match

@@ -17,7 +17,7 @@ from hynet.benchmarks.contestants import Contestant
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.datasets.hpatches import COLUMNS
-from hynet.door import enter
+from hynet.descriptors.resizing import enter
 from hynet.errors import BadData, DataNotFound
 
 SIZES = (14, 9, 23)

@@ -10,7 +10,7 @@ from conftest import shared_file
 from hynet import descriptors, load
 from hynet.descriptors import DESCRIPTORS
 from hynet.descriptors.layers import FRN, TLU
-from hynet.door import enter
+from hynet.descriptors.resizing import enter
 from hynet.errors import BadInput, UnknownName
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hynet import descriptors, load
-from hynet.engines import OnnxEngine
+from hynet.descriptors.onnx import OnnxEngine
 from hynet.errors import BadInput, BadWeights
 from hynet.exporting import AGREE, export
 

@@ -15,8 +15,8 @@ from hynet.benchmarks.describing import describe
 from hynet.benchmarks.evaluation import Bars, Comparison, Curves, Evaluation
 from hynet.benchmarks.sanity import SANITY, Random
 from hynet.cli import main
+from hynet.descriptors.loading import load
 from hynet.errors import BadInput
-from hynet.loading import load
 from hynet.system import cache
 from hynet.types import Table
 
@@ -163,7 +163,7 @@ def test_stamps_and_contents_change_with_the_files(tmp_path):
     (tmp_path / "b").write_text("two")
     assert cache.stamps(tmp_path) != before[0]
     assert cache.contents(tmp_path) != before[1]
-    assert cache.code("door.py") != cache.code("engines.py")
+    assert cache.code("descriptors/resizing.py") != cache.code("descriptors/onnx.py")
 
 
 def test_weights_that_lie_beside_code_are_part_of_its_fingerprint(tmp_path, monkeypatch):

@@ -62,6 +62,6 @@ def test_patches_without_any_structure_get_finite_unit_rows(tmp_path, many):
 
 
 def descriptors_of(path, patches: np.ndarray) -> np.ndarray:
-    from hynet.engines import OnnxEngine
+    from hynet.descriptors.onnx import OnnxEngine
 
     return OnnxEngine(path).describe(patches)

@@ -19,10 +19,10 @@ SOURCE = Path(hynet.__file__).parent
 LAYERS = [
     "errors",
     "types",
-    "system",
-    "similarity metrics images geometry mining door calibration pages",
-    "descriptors detectors losses patches datasets engines drawing colmap alignment",
-    "loading affine",
+    "system models",
+    "similarity metrics images geometry mining calibration pages",
+    "losses patches datasets drawing colmap alignment",
+    "descriptors detectors",
     "features matching sfm exporting endtoend",
     "training truth pairing match_all",
     "correspondence extraction tuning example",
@@ -37,10 +37,10 @@ LAYER = {name: number for number, names in enumerate(LAYERS) for name in names.s
 
 # Third-party names stay where they belong.
 HOMES = {
-    "torch": "descriptors detectors losses mining training loading exporting endtoend bench",
+    "torch": "descriptors detectors losses mining training exporting endtoend bench",
     "pycolmap": "colmap",
     "tyro": "cli",
-    "onnxruntime": "engines detectors",
+    "onnxruntime": "descriptors detectors",
     "gradio": "app",
 }
 

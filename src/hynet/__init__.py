@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import bench, benchmarks, datasets, descriptors, detectors, losses, metrics, mining, similarity
+    from .descriptors.loading import load
     from .errors import HynetError
     from .extraction import extract_all
     from .features import Extractor
-    from .loading import load
     from .matching import match, verify
     from .reconstruction import reconstruct
     from .types import Features, Keypoints, Matches, PatchPairs, PatchSet, Table
@@ -26,7 +26,7 @@ __version__ = "0.1.0"
 
 # public name -> the module it lives in; a module itself lives in the package
 _HOMES = {
-    "load": "loading",
+    "load": "descriptors.loading",
     "Extractor": "features",
     "extract_all": "extraction",
     "match": "matching",

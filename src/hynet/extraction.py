@@ -23,9 +23,9 @@ import h5py
 import numpy as np
 
 from . import images
+from .descriptors.loading import models
 from .errors import BadInput, UnreadableImage
 from .features import LONGEST, Extractor, columns, h5_names, opened
-from .loading import models
 from .system.files import whole
 from .system.machine import cores
 from .types import Progress, silent

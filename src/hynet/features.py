@@ -10,12 +10,12 @@ from typing import Any
 import cv2
 import numpy as np
 
-from . import affine as affine_shape
 from . import images
 from .calibration import Calibration, saved
+from .descriptors.loading import load
 from .detectors import DETECTORS
+from .detectors import shape as affine_shape
 from .errors import BadData, BadInput, choose
-from .loading import load
 from .patches import SUPPORT_SIGMAS, cut
 from .types import Array, Descriptor, Detector, Features, Keypoints
 

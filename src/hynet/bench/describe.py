@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..descriptors.loading import load, models, network
 from ..errors import need
-from ..loading import load, models, network
 from . import Row, milliseconds
 
 PATCHES, ROUNDS = 512, 7

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..descriptors.loading import load, models
 from ..errors import BadInput
-from ..loading import load, models
 from ..system import cache
 from ..types import Descriptor
 from .sanity import SANITY
@@ -40,7 +40,7 @@ def fingerprint(name: str, descriptor: Descriptor) -> str:
     weights = models().get(name, Path(name))
     files = [weights] if weights.is_file() else []
     own = {kind.__module__.removeprefix("hynet.").replace(".", "/") + ".py" for kind in type(descriptor).__mro__}
-    code = cache.code("door.py", *sorted(own))
+    code = cache.code("descriptors/resizing.py", *sorted(own))
     return cache.digest({"name": "" if files else name, "weights": cache.contents(*files), "code": code})
 
 

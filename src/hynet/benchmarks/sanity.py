@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..door import enter
+from ..descriptors.resizing import enter
 from ..types import Array, Descriptor
 
 

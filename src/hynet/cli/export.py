@@ -36,8 +36,8 @@ def run(
         licence: under which they may be used, for `hynet info`.
     """
     need("torch", "train", "exporting")
+    from ..descriptors.loading import network
     from ..exporting import export, export_int8
-    from ..loading import network
 
     told = {"support": support, "ratio": ratio, "trained on": trained_on, "licence": licence}
     about = {key: str(value) for key, value in told.items() if value}

@@ -13,8 +13,8 @@ from typing import Any
 
 from .. import __version__
 from ..descriptors import DESCRIPTORS
-from ..engines import OnnxEngine
-from ..loading import models
+from ..descriptors.loading import models
+from ..descriptors.onnx import OnnxEngine
 from ..types import Table
 from . import Report
 

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..door import enter
 from ..errors import BadInput
 from ..types import Array
+from .resizing import enter
 
 # L2-Net's 3x3 convolutions as (channels in, channels out, stride); an 8x8 convolution to 128 numbers follows.
 L2NET_LAYERS = [(1, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2), (128, 128, 1)]

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..door import enter
 from ..errors import need
 from ..types import Array
+from .resizing import enter
 
 BATCH = 128  # patches at once: bounds the memory
 WHITENED = 128  # numbers kept, and PCA with attenuated eigenvalues, as kornia does

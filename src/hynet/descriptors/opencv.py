@@ -16,8 +16,8 @@ from typing import Any
 import cv2
 import numpy as np
 
-from ..door import enter
 from ..types import Array
+from .resizing import enter
 
 BORDER = 16  # pixels of replicated border, so that one patch's window and blur never reach its neighbour
 ACROSS = 8  # patches across and down one image: DAISY holds 32 floats for every pixel of it

@@ -5,8 +5,8 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from ..door import enter
 from ..types import Array
+from .resizing import enter
 
 BINS, BIN_SIGMAS = 4, 3.0  # SIFT's window is 4 bins of 3 sigma, wide
 MARGIN = 16  # pixels of replicated border, so that one patch's window never reaches its neighbour

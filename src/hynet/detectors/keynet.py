@@ -11,12 +11,13 @@ import cv2
 import numpy as np
 
 from ..errors import BadInput, BadWeights, need
+from ..models import shipped
 from ..system.machine import cores
 from ..types import Array, Keypoints
 from .orientation import dominant, vertex
 from .selection import best, masked
 
-SHIPPED = Path(__file__).with_suffix(".onnx")
+SHIPPED = shipped("detector")["keynet"]
 
 STEP = 2**0.5  # from one level of the pyramid to the next
 LEVELS_UP, LEVELS = 1, 6

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..descriptors.loading import models, read_state
 from ..errors import BadWeights
-from ..loading import models, read_state
 
 if TYPE_CHECKING:
     from ..types import Array, Features

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from ..descriptors.layers import Network
-from ..door import enter
-from ..engines import OnnxEngine
+from ..descriptors.onnx import OnnxEngine
+from ..descriptors.resizing import enter
 from ..errors import BadInput, HynetError, choose, need
 from ..system.files import whole
 from ..types import Array

@@ -18,8 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .. import loading
-from ..descriptors import DESCRIPTORS
+from ..descriptors import DESCRIPTORS, loading
 from ..descriptors.layers import Network
 from ..errors import BadInput, BadWeights, HynetError, choose
 from ..losses import LOSSES, Loss, LossTerms

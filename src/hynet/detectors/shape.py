@@ -9,9 +9,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from .detectors.orientation import dominant
-from .patches import cut
-from .types import Array, Keypoints
+from ..patches import cut
+from ..types import Array, Keypoints
+from .orientation import dominant
 
 SIDE, SUPPORT = 27, 12.0  # pixels and detector sigmas of the patch that is looked at
 BLUR = 1.5  # pixels of that patch, before gradients are taken

@@ -5,8 +5,8 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from .errors import BadInput
-from .types import Array
+from ..errors import BadInput
+from ..types import Array
 
 
 def enter(patches: Array, size: int) -> Array:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from .door import enter
-from .errors import BadWeights
-from .system.machine import cores
-from .types import Array, Descriptor
+from ..errors import BadWeights
+from ..system.machine import cores
+from ..types import Array, Descriptor
+from .resizing import enter
 
 TILE = 32  # patches a call: enough for a fast last product, few enough to keep all threads busy to the end
 

@@ -8,15 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from .descriptors import DESCRIPTORS
-from .engines import OnnxEngine, tell
-from .errors import BadInput, BadWeights, need
-from .types import Descriptor
+from ..errors import BadInput, BadWeights, need
+from ..models import shipped
+from ..types import Descriptor
+from . import DESCRIPTORS
+from .onnx import OnnxEngine, tell
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from .descriptors.layers import Network
+    from .layers import Network
 
 State = Mapping[str, "Tensor"]
 Engine = Literal["onnx", "torch"]
@@ -32,12 +33,12 @@ def load(name_or_path: str | Path, engine: Engine | None = None, *, device: str 
     device: where torch runs it ("cpu", "cuda:1"); None: on the GPU if there is one.
     """
     name, path = str(name_or_path), Path(name_or_path)
-    shipped = models()
-    ready = [*shipped, *(name for name, row in DESCRIPTORS.items() if not row.learnt)]
+    ours = models()
+    ready = [*ours, *(name for name, row in DESCRIPTORS.items() if not row.learnt)]
     if engine not in (None, *ENGINES):
         raise BadInput(f"no engine {engine!r}; choose {' or '.join(ENGINES)}.")
-    if name in shipped:  # names before paths: a folder called like one does not hide it
-        path = shipped[name]
+    if name in ours:  # names before paths: a folder called like one does not hide it
+        path = ours[name]
     elif name in ready:
         return DESCRIPTORS[name]()
     elif not name or not path.exists():
@@ -76,14 +77,14 @@ def _placed(network: Network, device: str | None) -> Network:
 
 
 def models() -> dict[str, Path]:
-    """The models that ship in the package: name -> file."""
-    return {path.stem: path for path in sorted((Path(__file__).parent / "models").glob("*.onnx"))}
+    """The descriptors that ship in the package: name -> file."""
+    return shipped("descriptor")
 
 
 def network(path: str | Path) -> Network:
     """The torch network whose weights are in this file, or ship under this name, recognised by their names."""
-    if (shipped := models().get(str(path))) is not None:
-        path = shipped.with_suffix(".safetensors")
+    if (ours := models().get(str(path))) is not None:
+        path = ours.with_suffix(".safetensors")
     return from_state(read_state(path), str(path))
 
 
