@@ -20,7 +20,7 @@ import numpy as np
 
 import hynet
 from hynet import colmap
-from hynet.extraction import Settings
+from hynet.extractors.folder import Settings
 
 SCENES = Path(__file__).with_name("scenes_for_choosing.txt")
 KEYPOINTS = 4096

@@ -8,9 +8,9 @@ import pytest
 
 from hynet.datasets import synthetic
 from hynet.detectors import shape as affine
-from hynet.features import Extractor
+from hynet.extractors.patchwise import Extractor
 from hynet.geometry import transfer_error
-from hynet.matching import match
+from hynet.matchers.nearest import match
 from hynet.types import Keypoints
 
 XY = [120.3, 99.6]

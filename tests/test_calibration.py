@@ -10,12 +10,13 @@ import cv2
 import numpy as np
 import pytest
 
-from hynet import calibration, geometry, truth, tuning
-from hynet.calibration import Calibration
+from hynet import geometry, truth, tuning
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadData, DataNotFound
-from hynet.features import Extractor
+from hynet.extractors import calibrated as calibration
+from hynet.extractors.calibrated import Calibration
+from hynet.extractors.patchwise import Extractor
 from hynet.types import Features, Keypoints
 
 

@@ -14,7 +14,7 @@ from hynet import geometry, images
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.example import _made
-from hynet.features import h5_names, read_h5
+from hynet.extractors.hloc_file import h5_names, read_h5
 
 FAST = ["--model", "rootsift", "--max-keypoints", "300"]
 

@@ -10,8 +10,8 @@ import torch
 from conftest import shared_file
 from hynet import geometry, match
 from hynet.datasets import synthetic
-from hynet.endtoend import find, r2d2
 from hynet.errors import BadWeights
+from hynet.extractors import find, r2d2
 
 
 @pytest.fixture

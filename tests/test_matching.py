@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hynet import geometry, matching
+from hynet import geometry
 from hynet.errors import BadInput, UnknownName
-from hynet.matching import match, verify
+from hynet.matchers import nearest as matching
+from hynet.matchers.nearest import match
+from hynet.matchers.verification import THRESHOLDS, verify
 from hynet.types import Features, Keypoints, Matches
 
 
@@ -138,7 +140,7 @@ def views(geometry_name: str, good: int, bad: int) -> tuple[Features, Features, 
     return features(nothing, first), features(nothing, second), Matches(pairs, np.zeros(len(first), np.float32))
 
 
-@pytest.mark.parametrize("name", matching.THRESHOLDS)
+@pytest.mark.parametrize("name", THRESHOLDS)
 def test_verification_keeps_what_agrees_and_gives_the_same_answer_twice(name):
     a, b, matches = views(name, good=120, bad=80)
     fit = verify(a, b, matches, name, cameras=(K, K))
@@ -158,7 +160,7 @@ def test_known_cameras_give_the_pose():
     assert geometry.direction_error(pose.translation, TURN.translation) < 1
 
 
-@pytest.mark.parametrize("name", matching.THRESHOLDS)
+@pytest.mark.parametrize("name", THRESHOLDS)
 @pytest.mark.parametrize("count", [0, 3, 4, 5, 8, 30, 300])
 def test_matches_at_random_agree_on_nothing(name, count):
     a, b, matches = views(name, good=0, bad=count)
@@ -168,7 +170,7 @@ def test_matches_at_random_agree_on_nothing(name, count):
     assert not fit.inliers.any()
 
 
-@pytest.mark.parametrize("name", matching.THRESHOLDS)
+@pytest.mark.parametrize("name", THRESHOLDS)
 def test_the_same_photo_twice_agrees_with_itself(name):
     a, _, matches = views("fundamental", good=200, bad=0)
     assert len(verify(a, a, matches, name)) == 200

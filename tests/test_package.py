@@ -20,12 +20,12 @@ LAYERS = [
     "errors",
     "types",
     "system models",
-    "similarity metrics images geometry mining calibration pages",
+    "similarity metrics images geometry mining pages",
     "losses patches datasets drawing colmap alignment",
     "descriptors detectors",
-    "features matching sfm exporting endtoend",
+    "extractors matchers sfm exporting",
     "training truth pairing match_all",
-    "correspondence extraction tuning example",
+    "correspondence tuning example",
     "assembly reconstruction",
     "patchsets",
     "benchmarks figures",
@@ -37,7 +37,7 @@ LAYER = {name: number for number, names in enumerate(LAYERS) for name in names.s
 
 # Third-party names stay where they belong.
 HOMES = {
-    "torch": "descriptors detectors losses mining training exporting endtoend bench",
+    "torch": "descriptors detectors extractors losses mining training exporting bench",
     "pycolmap": "colmap",
     "tyro": "cli",
     "onnxruntime": "descriptors detectors",

@@ -15,14 +15,15 @@ import h5py
 import numpy as np
 import pytest
 
-from hynet import colmap, features
+from hynet import colmap
 from hynet.alignment import camera_errors, centres
 from hynet.cli import main
 from hynet.colmap import NotReconstructed
 from hynet.datasets import synthetic
 from hynet.doctor.examination import examine
 from hynet.errors import BadData, BadInput, DataNotFound
-from hynet.extraction import Settings
+from hynet.extractors.folder import Settings
+from hynet.extractors.hloc_file import read_h5
 from hynet.reconstruction import Reconstructed, reconstruct
 
 pytest.importorskip("pycolmap")
@@ -115,7 +116,7 @@ def test_points_have_the_colour_of_the_photos(done: Reconstructed, truth: synthe
 
 def test_the_database_holds_our_pixels_plus_a_half_and_matches_in_the_right_columns(done: Reconstructed):
     folder = Path(done.model)
-    found = features.read_h5(folder / "features.h5", "0.png")
+    found = read_h5(folder / "features.h5", "0.png")
     with sqlite3.connect(folder / "database.db") as file:
         (blob,) = file.execute("SELECT data FROM keypoints ORDER BY image_id").fetchone()
         tables = [
@@ -124,7 +125,7 @@ def test_the_database_holds_our_pixels_plus_a_half_and_matches_in_the_right_colu
     stored = np.frombuffer(blob, np.float32).reshape(-1, 6)
     assert stored[:, :2] == pytest.approx(found.keypoints.xy + 0.5)
     assert tables == [10, 10]
-    other = features.read_h5(folder / "features.h5", "1.png")
+    other = read_h5(folder / "features.h5", "1.png")
     with colmap.opened(folder / "database.db") as store:
         rows = store.matches("0.png", "1.png")
         assert rows is not None
@@ -138,7 +139,7 @@ def test_the_database_holds_our_pixels_plus_a_half_and_matches_in_the_right_colu
 
 SCRIPT = """
 import os, signal, sys, threading
-from hynet.extraction import Settings
+from hynet.extractors.folder import Settings
 from hynet.reconstruction import reconstruct
 
 photos, out, step, after = sys.argv[1:]

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from . import bench, benchmarks, datasets, descriptors, detectors, losses, metrics, mining, similarity
     from .descriptors.loading import load
     from .errors import HynetError
-    from .extraction import extract_all
-    from .features import Extractor
-    from .matching import match, verify
+    from .extractors.folder import extract_all
+    from .extractors.patchwise import Extractor
+    from .matchers.nearest import match
+    from .matchers.verification import verify
     from .reconstruction import reconstruct
     from .types import Features, Keypoints, Matches, PatchPairs, PatchSet, Table
 
@@ -27,10 +28,10 @@ __version__ = "0.1.0"
 # public name -> the module it lives in; a module itself lives in the package
 _HOMES = {
     "load": "descriptors.loading",
-    "Extractor": "features",
-    "extract_all": "extraction",
-    "match": "matching",
-    "verify": "matching",
+    "Extractor": "extractors.patchwise",
+    "extract_all": "extractors.folder",
+    "match": "matchers.nearest",
+    "verify": "matchers.verification",
     "reconstruct": "reconstruction",
     "Features": "types",
     "Keypoints": "types",

@@ -15,8 +15,8 @@ import numpy as np
 
 from .colmap import Store, Verifiable
 from .errors import BadInput, need
-from .features import read_h5
-from .matching import match
+from .extractors.hloc_file import read_h5
+from .matchers.nearest import match
 from .types import Features, Matches, Progress, silent
 
 Key = TypeVar("Key")

@@ -21,8 +21,8 @@ import numpy as np
 from . import colmap, images, pairing
 from .colmap import Funnel, Model, NotReconstructed, Store
 from .errors import BadData, BadInput, DataNotFound, choose
-from .extraction import Settings, extract_all, name_photos
-from .features import h5_names, opened, read_h5
+from .extractors.folder import Settings, extract_all, name_photos
+from .extractors.hloc_file import h5_names, opened, read_h5
 from .match_all import match_all
 from .system.files import whole
 from .system.machine import cores

@@ -10,11 +10,12 @@ from statistics import median
 import numpy as np
 
 from . import images, metrics
-from .calibration import Calibration
 from .errors import BadInput
-from .features import LONGEST, Extractor
-from .matching import THRESHOLDS as USUAL_THRESHOLDS
-from .matching import match, verify
+from .extractors.calibrated import Calibration
+from .extractors.patchwise import LONGEST, Extractor
+from .matchers.nearest import match
+from .matchers.verification import THRESHOLDS as USUAL_THRESHOLDS
+from .matchers.verification import verify
 from .patches import SUPPORT_SIGMAS
 from .truth import Pair, spread
 from .types import Array, Features, Progress, silent

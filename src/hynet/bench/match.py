@@ -7,7 +7,7 @@ import tracemalloc
 import cv2
 import numpy as np
 
-from ..matching import match
+from ..matchers.nearest import match
 from ..types import Array, Features, Keypoints
 from . import Row, milliseconds
 

@@ -14,7 +14,7 @@ import cv2
 
 from .. import colmap, images
 from ..datasets import synthetic
-from ..extraction import Settings
+from ..extractors.folder import Settings
 from ..reconstruction import reconstruct
 from . import Row
 

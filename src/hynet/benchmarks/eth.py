@@ -17,8 +17,8 @@ import numpy as np
 from .. import alignment, colmap, images, metrics
 from ..datasets import scenes
 from ..errors import BadInput, DataNotFound
-from ..extraction import name_photos
-from ..features import write_group
+from ..extractors.folder import name_photos
+from ..extractors.hloc_file import write_group
 from ..reconstruction import Reconstructed, reconstruct
 from ..system import cache
 from ..system.files import whole
@@ -152,7 +152,7 @@ def _place(work: Path | None, scene: Scene, method: Method) -> Path:
             "method": method.fingerprint or method.name,
             "photos": cache.stamps(scene.folder),
             "camera": scene.camera,
-            "code": cache.code("colmap", "match_all.py", "matching.py", "reconstruction.py"),
+            "code": cache.code("colmap", "match_all.py", "matchers", "reconstruction.py"),
         }
     )
     name = f"{scene.name}-{Path(method.name).name}".replace("/", "-")

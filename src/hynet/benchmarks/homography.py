@@ -14,7 +14,8 @@ import numpy as np
 from .. import geometry, metrics
 from ..datasets import sequences
 from ..datasets.sequences import ImageSequence
-from ..matching import THRESHOLDS, match
+from ..matchers.nearest import match
+from ..matchers.verification import THRESHOLDS
 from ..system import cache
 from ..types import Array, Features, Progress, silent
 from . import comparing
@@ -132,7 +133,7 @@ def _measured(method: Method, sequence: ImageSequence) -> dict[str, Array]:
         "features": [key(method, photo) for photo in sequence.photos],
         "homographies": [H.tolist() for H in sequence.homographies],
         "ratio": first.ratio,
-        "code": cache.code("benchmarks/homography.py", "matching.py", "geometry.py", "metrics.py"),
+        "code": cache.code("benchmarks/homography.py", "matchers", "geometry.py", "metrics.py"),
     }
     return cache.arrays(told, measure)
 

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from .. import images
-from ..calibration import saved
-from ..endtoend import EndToEnd, find
 from ..errors import BadData, BadInput
-from ..features import Extractor, h5_names, read_h5
+from ..extractors import EndToEnd, find
+from ..extractors.calibrated import saved
+from ..extractors.hloc_file import h5_names, read_h5
+from ..extractors.patchwise import Extractor
 from ..system import cache
 from ..types import Array, Features, Keypoints
 from . import contestants
@@ -25,7 +26,7 @@ from .contestants import Contestant, Model
 from .sanity import SANITY
 
 # Our code that a photo goes through before it is described
-DETECTION = ("detectors", "features.py", "images.py", "types.py")
+DETECTION = ("detectors", "extractors/patchwise.py", "images.py", "types.py")
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting) -> Metho
 
 def _end_to_end(name: str, extract: EndToEnd, setting: Setting) -> Method:
     weights = [Path(name)] if Path(name).is_file() else []
-    code = cache.code("endtoend", "images.py", "types.py")
+    code = cache.code("extractors", "images.py", "types.py")
     made = {"name": "" if weights else name, "weights": cache.contents(*weights), "code": code}
     method = Method(name, extract, cache.digest({**made, "most": setting.max_keypoints}))
     return _cached(method, extract.ratio or 1.0)  # whose authors use no ratio test is matched without one

@@ -18,7 +18,7 @@ import numpy as np
 from .. import colmap, metrics
 from ..datasets.scenes import Scene, View, second_from_first
 from ..errors import BadData
-from ..features import write_group
+from ..extractors.hloc_file import write_group
 from ..geometry import Pose, pose_error
 from ..reconstruction import reconstruct
 from ..system import cache
@@ -99,6 +99,6 @@ def _key(method: Method, scene: Scene, bag: Bag, ratio: float) -> dict[str, Any]
         "cameras": [view.told() for view in views],
         "ratio": ratio,
         "code": cache.code(
-            "benchmarks/multiview.py", "reconstruction.py", "match_all.py", "colmap", "matching.py", "geometry.py"
+            "benchmarks/multiview.py", "reconstruction.py", "match_all.py", "colmap", "matchers", "geometry.py"
         ),
     }

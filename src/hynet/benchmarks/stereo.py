@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import geometry
 from ..datasets.scenes import Scene, View, second_from_first
-from ..matching import nearest
+from ..matchers.nearest import nearest
 from ..system import cache
 from ..types import Array, Features, Progress, silent
 from .methods import Method, key
@@ -116,5 +116,5 @@ def _key(method: Method, scene: Scene, pairs: Sequence[tuple[str, str]], ratio: 
         "pairs": pairs,
         "ratio": ratio,
         "seeds": seeds,
-        "code": cache.code("benchmarks/stereo.py", "matching.py", "geometry.py", "datasets/scenes.py"),
+        "code": cache.code("benchmarks/stereo.py", "matchers", "geometry.py", "datasets/scenes.py"),
     }

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from .. import calibration, truth, tuning
+from .. import truth, tuning
+from ..extractors import calibrated as calibration
 from ..types import Table
 from . import Report
 from .progress import bar

@@ -12,8 +12,8 @@ from typing import Annotated
 import tyro
 
 from ..errors import BadInput
-from ..extraction import Settings, extract_all
-from ..features import LONGEST
+from ..extractors.folder import Settings, extract_all
+from ..extractors.patchwise import LONGEST
 from ..system.machine import cores
 from . import Report
 from .progress import bar

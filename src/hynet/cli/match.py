@@ -21,8 +21,9 @@ import tyro
 from .. import drawing, images
 from ..errors import BadInput
 from ..example import example
-from ..features import Extractor
-from ..matching import Fit, match, verify
+from ..extractors.patchwise import Extractor
+from ..matchers.nearest import match
+from ..matchers.verification import Fit, verify
 from ..types import Array, Features, Matches
 from . import Report
 

@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ..extraction import Settings
+from ..extractors.folder import Settings
 from ..reconstruction import KEYPOINTS, reconstruct
 from . import Report
 from .progress import bar

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .errors import BadData
-from .models import FOLDER
-from .system.files import whole
-from .system.machine import settings_folder
+from ..errors import BadData
+from ..models import FOLDER
+from ..system.files import whole
+from ..system.machine import settings_folder
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,14 @@ import cv2
 import h5py
 import numpy as np
 
-from . import images
-from .descriptors.loading import models
-from .errors import BadInput, UnreadableImage
-from .features import LONGEST, Extractor, columns, h5_names, opened
-from .system.files import whole
-from .system.machine import cores
-from .types import Progress, silent
+from .. import images
+from ..descriptors.loading import models
+from ..errors import BadInput, UnreadableImage
+from ..system.files import whole
+from ..system.machine import cores
+from ..types import Progress, silent
+from .hloc_file import columns, h5_names, opened
+from .patchwise import LONGEST, Extractor
 
 PART = ".part.npz"  # no temporary file of `whole` ends like this
 

@@ -1,0 +1,1 @@
+"""Features x Features -> Matches."""
