@@ -7,7 +7,7 @@ import sys
 
 import hynet
 from hynet import drawing, images
-from hynet.example import example
+from hynet.datasets.example import example
 
 first, second = map(images.read, sys.argv[1:3]) if len(sys.argv) > 2 else example().photos  # (H, W) grey
 

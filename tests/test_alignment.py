@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hynet.alignment import camera_errors, centres, nearest_rotation
+from hynet.sfm.camera_errors import camera_errors, centres, nearest_rotation
 
 
 def rotation(rng: np.random.Generator) -> np.ndarray:

@@ -10,7 +10,9 @@ import cv2
 import numpy as np
 import pytest
 
-from hynet import geometry, truth, tuning
+from hynet import geometry
+from hynet.calibration import pairs as truth
+from hynet.calibration import tuning
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadData, DataNotFound
@@ -60,7 +62,7 @@ def test_what_is_saved_is_what_is_found_and_others_stay(tmp_path):
 
 
 def test_a_name_is_calibrated_in_the_users_own_folder_before_what_ships(tmp_path, monkeypatch):
-    monkeypatch.setattr(calibration, "SHIPPED", tmp_path / "models")
+    monkeypatch.setattr(calibration, "FOLDER", tmp_path / "models")
     (tmp_path / "models").mkdir()
     (tmp_path / "models" / "default.onnx").touch()
     own, shipped = calibration.places("default")

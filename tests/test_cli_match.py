@@ -13,7 +13,7 @@ from PIL import Image
 from hynet import geometry, images
 from hynet.cli import main
 from hynet.datasets import synthetic
-from hynet.example import _made
+from hynet.datasets.example import _made
 from hynet.extractors.hloc_file import h5_names, read_h5
 
 FAST = ["--model", "rootsift", "--max-keypoints", "300"]

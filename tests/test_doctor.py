@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hynet.cli import main
+from hynet.colmap.tables import GEOMETRIES, LARGEST_ID
 from hynet.datasets import synthetic
 from hynet.doctor import graph
 from hynet.doctor.comparison import compare
-from hynet.doctor.database import GEOMETRIES, LARGEST_ID
 from hynet.doctor.examination import examine
 from hynet.doctor.funnel import Pair
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hynet import pairing
 from hynet.errors import BadInput, UnknownName
+from hynet.sfm.sift_for_patches import pairs as pairing
 
 PLACES, PHOTOS = 12, 5
 

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hynet import correspondence, patchsets, sfm
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
+from hynet.patchsets import build as patchsets
+from hynet.patchsets.build import correspondence
+from hynet.sfm import sift_for_patches as sfm
 from hynet.types import Array, Keypoints, PatchSet
 
 WIDTH, HEIGHT = 480, 360

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from hynet import colmap
-from hynet.alignment import camera_errors, centres
 from hynet.cli import main
 from hynet.colmap import NotReconstructed
 from hynet.datasets import synthetic
@@ -24,7 +23,8 @@ from hynet.doctor.examination import examine
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.extractors.folder import Settings
 from hynet.extractors.hloc_file import read_h5
-from hynet.reconstruction import Reconstructed, reconstruct
+from hynet.sfm.camera_errors import camera_errors, centres
+from hynet.sfm.reconstruction import Reconstructed, reconstruct
 
 pytest.importorskip("pycolmap")
 
@@ -140,7 +140,7 @@ def test_the_database_holds_our_pixels_plus_a_half_and_matches_in_the_right_colu
 SCRIPT = """
 import os, signal, sys, threading
 from hynet.extractors.folder import Settings
-from hynet.reconstruction import reconstruct
+from hynet.sfm.reconstruction import reconstruct
 
 photos, out, step, after = sys.argv[1:]
 calls = 0

@@ -14,8 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from hynet.cli import data as command
-from hynet.datasets import registry
-from hynet.datasets.registry import Mirror, PublicSet
+from hynet.datasets import downloads as registry
+from hynet.datasets.downloads import Mirror, PublicSet
 from hynet.errors import BadInput, DataNotFound, UnknownName
 
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hynet import images, sfm
+from hynet import images
 from hynet.datasets import synthetic
+from hynet.sfm import sift_for_patches as sfm
 
 pytest.importorskip("pycolmap")
 

@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from .extractors.patchwise import Extractor
     from .matchers.nearest import match
     from .matchers.verification import verify
-    from .reconstruction import reconstruct
+    from .sfm.reconstruction import reconstruct
     from .types import Features, Keypoints, Matches, PatchPairs, PatchSet, Table
 
 __version__ = "0.1.0"
+
+# Modules that moved can still be imported by the names they had.
+__path__ += [f"{folder}/former" for folder in __path__]
 
 # public name -> the module it lives in; a module itself lives in the package
 _HOMES = {
@@ -32,7 +35,7 @@ _HOMES = {
     "extract_all": "extractors.folder",
     "match": "matchers.nearest",
     "verify": "matchers.verification",
-    "reconstruct": "reconstruction",
+    "reconstruct": "sfm.reconstruction",
     "Features": "types",
     "Keypoints": "types",
     "Matches": "types",

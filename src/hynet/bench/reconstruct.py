@@ -15,7 +15,7 @@ import cv2
 from .. import colmap, images
 from ..datasets import synthetic
 from ..extractors.folder import Settings
-from ..reconstruction import reconstruct
+from ..sfm.reconstruction import reconstruct
 from . import Row
 
 PHOTOS, KEYPOINTS, LONGEST_SIDE = 24, 3000, 1120

@@ -14,12 +14,13 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from .. import alignment, colmap, images, metrics
+from .. import colmap, images, metrics
 from ..datasets import scenes
 from ..errors import BadInput, DataNotFound
 from ..extractors.folder import name_photos
 from ..extractors.hloc_file import write_group
-from ..reconstruction import Reconstructed, reconstruct
+from ..sfm import camera_errors as alignment
+from ..sfm.reconstruction import Reconstructed, reconstruct
 from ..system import cache
 from ..system.files import whole
 from ..types import Array, Progress, silent
@@ -152,7 +153,7 @@ def _place(work: Path | None, scene: Scene, method: Method) -> Path:
             "method": method.fingerprint or method.name,
             "photos": cache.stamps(scene.folder),
             "camera": scene.camera,
-            "code": cache.code("colmap", "match_all.py", "matchers", "reconstruction.py"),
+            "code": cache.code("colmap", "sfm", "matchers"),
         }
     )
     name = f"{scene.name}-{Path(method.name).name}".replace("/", "-")

@@ -20,7 +20,7 @@ from ..datasets.scenes import Scene, View, second_from_first
 from ..errors import BadData
 from ..extractors.hloc_file import write_group
 from ..geometry import Pose, pose_error
-from ..reconstruction import reconstruct
+from ..sfm.reconstruction import reconstruct
 from ..system import cache
 from ..types import Array, Progress, silent
 from .methods import Method, key
@@ -98,7 +98,5 @@ def _key(method: Method, scene: Scene, bag: Bag, ratio: float) -> dict[str, Any]
         "features": [key(method, view.photo) for view in views],
         "cameras": [view.told() for view in views],
         "ratio": ratio,
-        "code": cache.code(
-            "benchmarks/multiview.py", "reconstruction.py", "match_all.py", "colmap", "matchers", "geometry.py"
-        ),
+        "code": cache.code("benchmarks/multiview.py", "sfm", "colmap", "matchers", "geometry.py"),
     }

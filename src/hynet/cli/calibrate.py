@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from .. import truth, tuning
+from ..calibration import pairs as truth
+from ..calibration import tuning
 from ..extractors import calibrated as calibration
 from ..types import Table
 from . import Report

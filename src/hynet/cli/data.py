@@ -11,7 +11,7 @@ from typing import Literal
 
 import tyro
 
-from ..datasets import registry
+from ..datasets import downloads as registry
 from ..errors import BadInput
 from . import Report
 from .progress import bar

@@ -19,8 +19,8 @@ import numpy as np
 import tyro
 
 from .. import drawing, images
+from ..datasets.example import example
 from ..errors import BadInput
-from ..example import example
 from ..extractors.patchwise import Extractor
 from ..matchers.nearest import match
 from ..matchers.verification import Fit, verify

@@ -13,10 +13,10 @@ from typing import Annotated, Any
 import cv2
 import tyro
 
-from .. import patchsets
 from ..datasets import ubc
 from ..errors import BadInput
 from ..patches import SUPPORT_SIGMAS
+from ..patchsets import build as patchsets
 from ..system.files import whole
 from . import Report
 from .progress import bar

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import tyro
 
 from ..extractors.folder import Settings
-from ..reconstruction import KEYPOINTS, reconstruct
+from ..sfm.reconstruction import KEYPOINTS, reconstruct
 from . import Report
 from .progress import bar
 

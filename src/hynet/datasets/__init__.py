@@ -29,6 +29,6 @@ DATASETS: dict[str, Callable[..., Any]] = {
 
 
 def __getattr__(name: str) -> ModuleType:
-    if name in (*DATASETS, "registry"):
+    if name in (*DATASETS, "downloads", "example"):
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

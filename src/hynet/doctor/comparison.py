@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .database import opened
+from ..colmap.tables import opened
 from .examination import MOST_LISTED, Examination
 from .funnel import Funnel, Pair, Photo
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ..colmap.tables import Database, opened
 from ..types import Array
-from .database import Database, opened
 
 STAGES = ("detected", "matched", "verified", "triangulated")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from .geometry import rotation_error
-from .types import Array
+from ..geometry import rotation_error
+from ..types import Array
 
 
 def camera_errors(ours: Array, truth: Array) -> tuple[Array, Array]:

@@ -11,11 +11,11 @@ from typing import Any
 import cv2
 import numpy as np
 
-from . import colmap, images
-from .colmap import NotReconstructed
-from .errors import UnreadableImage
-from .system.files import whole
-from .types import Array, Keypoints, Progress, silent
+from .. import colmap, images
+from ..colmap import NotReconstructed
+from ..errors import UnreadableImage
+from ..system.files import whole
+from ..types import Array, Keypoints, Progress, silent
 
 LONGEST_SIDE = 1600  # pixels; larger photos are shrunk, keypoints are in pixels of the shrunken photo
 SMALLEST_MODEL = 3  # photos; two cannot check each other

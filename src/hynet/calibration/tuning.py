@@ -9,16 +9,16 @@ from statistics import median
 
 import numpy as np
 
-from . import images, metrics
-from .errors import BadInput
-from .extractors.calibrated import Calibration
-from .extractors.patchwise import LONGEST, Extractor
-from .matchers.nearest import match
-from .matchers.verification import THRESHOLDS as USUAL_THRESHOLDS
-from .matchers.verification import verify
-from .patches import SUPPORT_SIGMAS
-from .truth import Pair, spread
-from .types import Array, Features, Progress, silent
+from .. import images, metrics
+from ..errors import BadInput
+from ..extractors.calibrated import Calibration
+from ..extractors.patchwise import LONGEST, Extractor
+from ..matchers.nearest import match
+from ..matchers.verification import THRESHOLDS as USUAL_THRESHOLDS
+from ..matchers.verification import verify
+from ..patches import SUPPORT_SIGMAS
+from ..types import Array, Features, Progress, silent
+from .pairs import Pair, spread
 
 SUPPORTS = (12.0, 15.0, 18.0, 21.0, 24.0, 28.0, 32.0)  # sigmas
 THRESHOLDS = (0.25, 0.35, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)  # pixels of the photo that keypoints are looked for in

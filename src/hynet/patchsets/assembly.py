@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from .datasets import ubc
-from .errors import BadData
-from .system.files import whole
-from .types import DIFFERENT_PIXELS, Array, PatchPairs, PatchSet
+from ..datasets import ubc
+from ..errors import BadData
+from ..system.files import whole
+from ..types import DIFFERENT_PIXELS, Array, PatchPairs, PatchSet
 
 PAIR_FILES = (1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000)  # rows, half of them matches, as PhotoTour has them
 NEARBY_DRAWS = 32  # a non-match is the nearest of so many random points of its photo: half are within 50 pixels or so

@@ -18,15 +18,16 @@ from typing import Any
 import cv2
 import numpy as np
 
-from . import colmap, images, pairing
-from .colmap import Funnel, Model, NotReconstructed, Store
-from .errors import BadData, BadInput, DataNotFound, choose
-from .extractors.folder import Settings, extract_all, name_photos
-from .extractors.hloc_file import h5_names, opened, read_h5
-from .match_all import match_all
-from .system.files import whole
-from .system.machine import cores
-from .types import Array, Features, Progress, Table, silent
+from .. import colmap, images
+from ..colmap import Funnel, Model, NotReconstructed, Store
+from ..errors import BadData, BadInput, DataNotFound, choose
+from ..extractors.folder import Settings, extract_all, name_photos
+from ..extractors.hloc_file import h5_names, opened, read_h5
+from ..system.files import whole
+from ..system.machine import cores
+from ..types import Array, Features, Progress, Table, silent
+from . import pairs as pairing
+from .matches import match_all
 
 KEYPOINTS = 4096  # a photo, unless told otherwise
 

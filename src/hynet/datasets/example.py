@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from . import images
-from .datasets import synthetic
-from .geometry import transfer_error
-from .types import Array
+from .. import images
+from ..geometry import transfer_error
+from ..types import Array
+from . import synthetic
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,13 @@ from typing import Protocol
 
 import numpy as np
 
-from . import colmap, images, sfm
-from . import geometry as geo
-from .datasets import sequences
-from .errors import BadInput, DataNotFound
-from .system.machine import cache_folder
-from .types import Array, Features, Progress, silent
+from .. import colmap, images
+from .. import geometry as geo
+from ..datasets import sequences
+from ..errors import BadInput, DataNotFound
+from ..sfm import sift_for_patches as sfm
+from ..system.machine import cache_folder
+from ..types import Array, Features, Progress, silent
 
 MAX_KEYPOINTS = 4000  # a photo, for structure from motion
 FEWEST_SHARED = 30  # points that both photos of a pair see

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .colmap import Store, Verifiable
-from .errors import BadInput, need
-from .extractors.hloc_file import read_h5
-from .matchers.nearest import match
-from .types import Features, Matches, Progress, silent
+from ..colmap import Store, Verifiable
+from ..errors import BadInput, need
+from ..extractors.hloc_file import read_h5
+from ..matchers.nearest import match
+from ..types import Features, Matches, Progress, silent
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

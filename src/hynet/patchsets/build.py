@@ -25,13 +25,15 @@ from typing import Any
 import cv2
 import numpy as np
 
-from . import assembly, colmap, correspondence, images, sfm
-from .datasets import ubc
-from .errors import BadInput, DataNotFound
-from .patches import SUPPORT_SIGMAS, cut
-from .system.files import whole
-from .system.machine import cores
-from .types import Array, PatchSet, Progress, silent
+from .. import colmap, images
+from ..datasets import ubc
+from ..errors import BadInput, DataNotFound
+from ..patches import SUPPORT_SIGMAS, cut
+from ..sfm import sift_for_patches as sfm
+from ..system.files import whole
+from ..system.machine import cores
+from ..types import Array, PatchSet, Progress, silent
+from . import assembly, correspondence
 
 
 @dataclass(frozen=True)
@@ -154,7 +156,7 @@ def _make_part_apart(
     name: str, folder: Path, parts: Path, settings: Settings, threads: int, running: set[subprocess.Popen[str]]
 ) -> None:
     task = json.dumps([name, str(folder), str(parts), asdict(settings), threads])
-    program = "import sys; from hynet.patchsets import _make_part_here; _make_part_here(sys.argv[1])"
+    program = "import sys; from hynet.patchsets.build import _make_part_here; _make_part_here(sys.argv[1])"
     command = [sys.executable, "-c", program, task]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         running.add(process)

@@ -13,8 +13,8 @@ from itertools import combinations
 
 import numpy as np
 
-from .sfm import EXHAUSTIVE, Photo, Scene
-from .types import DIFFERENT_PIXELS, Array, Progress, silent
+from ..sfm.sift_for_patches import EXHAUSTIVE, Photo, Scene
+from ..types import DIFFERENT_PIXELS, Array, Progress, silent
 
 # Winder and Brown (2007): the same within SAME, different beyond DIFFERENT, unknown between.
 SAME_PIXELS, SAME_OCTAVES, SAME_ANGLE = 5.0, 0.25, np.pi / 8

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .errors import BadInput, choose, need
-from .types import Array
+from ..errors import BadInput, choose, need
+from ..types import Array
 
 Pair = tuple[str, str]  # names of two photos
 Read = Callable[[str], Array]  # name -> (N, D) descriptors

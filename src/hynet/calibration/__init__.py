@@ -1,0 +1,1 @@
+"""Settings for one's own photos: pairs whose geometry is known, and what suits them."""

@@ -1,0 +1,1 @@
+"""Folders of photos -> a training set in the format of PhotoTour."""

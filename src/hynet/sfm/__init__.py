@@ -1,0 +1,1 @@
+"""Photos -> a 3-D model."""
