@@ -9,8 +9,9 @@ from pathlib import Path
 import cv2
 
 import hynet
-from hynet import colmap, pages, view
+from hynet import colmap, pages
 from hynet.datasets import synthetic
+from hynet.pages import view
 
 if len(sys.argv) > 1:
     photos = Path(sys.argv[1])

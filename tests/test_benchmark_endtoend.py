@@ -14,9 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hynet import geometry
-from hynet.benchmarks import homography, imc, methods, multiview, stereo
-from hynet.benchmarks.contestants import Contestant
-from hynet.benchmarks.methods import Setting
+from hynet.benchmarks import homography
+from hynet.benchmarks.harness import methods
+from hynet.benchmarks.harness.contestants import Contestant
+from hynet.benchmarks.harness.methods import Setting
+from hynet.benchmarks.imc import evaluate as imc
+from hynet.benchmarks.imc.evaluate import multiview, stereo
 from hynet.cli import main
 from hynet.datasets import scenes, synthetic
 from hynet.descriptors import DESCRIPTORS

@@ -12,8 +12,13 @@ from PIL import Image
 
 import reference
 from hynet import metrics
-from hynet.benchmarks import distances, hpatches, hpatches_csv, hpatches_scores, hpatches_summary, hpatches_tasks
-from hynet.benchmarks.contestants import Contestant
+from hynet.benchmarks.harness import distances
+from hynet.benchmarks.harness.contestants import Contestant
+from hynet.benchmarks.hpatches import csv_files as hpatches_csv
+from hynet.benchmarks.hpatches import evaluate as hpatches
+from hynet.benchmarks.hpatches import scores as hpatches_scores
+from hynet.benchmarks.hpatches import summary as hpatches_summary
+from hynet.benchmarks.hpatches import tasks as hpatches_tasks
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.datasets.hpatches import COLUMNS

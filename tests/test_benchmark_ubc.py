@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hynet.benchmarks import ubc
-from hynet.benchmarks.contestants import Contestant
+from hynet.benchmarks.harness.contestants import Contestant
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.datasets import ubc as sets

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from hynet.cli import main
 from hynet.colmap.tables import GEOMETRIES, LARGEST_ID
 from hynet.datasets import synthetic
-from hynet.doctor import graph
-from hynet.doctor.comparison import compare
-from hynet.doctor.examination import examine
-from hynet.doctor.funnel import Pair
+from hynet.pages.doctor import graph
+from hynet.pages.doctor.comparison import compare
+from hynet.pages.doctor.examination import examine
+from hynet.pages.doctor.funnel import Pair
 
 pycolmap = pytest.importorskip("pycolmap")
 

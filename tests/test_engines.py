@@ -9,7 +9,7 @@ import pytest
 from hynet import descriptors, load
 from hynet.descriptors.onnx import OnnxEngine
 from hynet.errors import BadInput, BadWeights
-from hynet.exporting import AGREE, export
+from hynet.export.descriptors import AGREE, export
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,9 @@ import cv2
 import numpy as np
 import pytest
 
-from hynet.benchmarks import BENCHMARKS, eth, eth_paper
+from hynet.benchmarks import BENCHMARKS
+from hynet.benchmarks.eth import evaluate as eth
+from hynet.benchmarks.eth import paper as eth_paper
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import DataNotFound

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from hynet.bench import evaluate as bench
-from hynet.benchmarks import BENCHMARKS, results
-from hynet.benchmarks.contestants import Contestant, enter, fingerprint
-from hynet.benchmarks.describing import describe
-from hynet.benchmarks.evaluation import Bars, Comparison, Curves, Evaluation
-from hynet.benchmarks.sanity import SANITY, Random
+from hynet.benchmarks import BENCHMARKS
+from hynet.benchmarks.harness import results
+from hynet.benchmarks.harness.contestants import Contestant, enter, fingerprint
+from hynet.benchmarks.harness.describing import describe
+from hynet.benchmarks.harness.evaluation import Bars, Comparison, Curves, Evaluation
+from hynet.benchmarks.harness.sanity import SANITY, Random
 from hynet.cli import main
 from hynet.descriptors.loading import load
 from hynet.errors import BadInput

@@ -7,7 +7,7 @@ from hynet import descriptors, load
 from hynet.cli import main
 from hynet.datasets import synthetic, ubc
 from hynet.errors import BadInput, UnknownName
-from hynet.exporting import AGREE, Disagreement, export, export_int8
+from hynet.export.descriptors import AGREE, Disagreement, export, export_int8
 from hynet.types import PatchSet
 
 

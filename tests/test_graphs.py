@@ -6,7 +6,7 @@ import torch
 
 from hynet import descriptors
 from hynet.descriptors.layers import FRN, TLU
-from hynet.exporting import AGREE_INT8, export, export_int8
+from hynet.export.descriptors import AGREE_INT8, export, export_int8
 
 
 def unruly(seed: int) -> torch.nn.Module:

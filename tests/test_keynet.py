@@ -19,8 +19,8 @@ from hynet.types import Keypoints
 
 torch = pytest.importorskip("torch")
 from hynet.detectors.keynet_network import KeyNetwork, load  # noqa: E402
+from hynet.export.keynet import export  # noqa: E402
 from hynet.training import keynet as keynet_training  # noqa: E402
-from hynet.training.keynet_export import export  # noqa: E402
 
 
 @pytest.fixture(scope="module")

@@ -20,25 +20,23 @@ LAYERS = [
     "errors",
     "types",
     "system models",
-    "similarity metrics images geometry mining patches pages",
-    "losses datasets drawing descriptors detectors colmap",
+    "similarity metrics images geometry mining patches",
+    "losses drawing descriptors detectors datasets colmap",
     "extractors matchers",
-    "sfm training exporting",
-    "calibration patchsets",
-    "benchmarks figures",
-    "report view doctor bench",
-    "cli app",
+    "sfm training export",
+    "calibration patchsets benchmarks",
+    "pages bench",
+    "cli",
     "__main__",
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names.split()}
 
 # Third-party names stay where they belong.
 HOMES = {
-    "torch": "descriptors detectors extractors losses mining training exporting bench",
+    "torch": "descriptors detectors extractors losses mining training export bench",
     "pycolmap": "colmap",
     "tyro": "cli",
     "onnxruntime": "descriptors detectors",
-    "gradio": "app",
 }
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hynet import pages, view
+from hynet import pages
 from hynet.colmap import Camera, Model, ModelPhoto
-from hynet.pages import Cell
+from hynet.pages import Cell, view
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hynet.errors import BadInput, UnknownName
-from hynet.sfm.sift_for_patches import pairs as pairing
+from hynet.sfm import pairs as pairing
 
 PLACES, PHOTOS = 12, 5
 

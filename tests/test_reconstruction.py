@@ -19,10 +19,10 @@ from hynet import colmap
 from hynet.cli import main
 from hynet.colmap import NotReconstructed
 from hynet.datasets import synthetic
-from hynet.doctor.examination import examine
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.extractors.folder import Settings
 from hynet.extractors.hloc_file import read_h5
+from hynet.pages.doctor.examination import examine
 from hynet.sfm.camera_errors import camera_errors, centres
 from hynet.sfm.reconstruction import Reconstructed, reconstruct
 

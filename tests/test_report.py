@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hynet.benchmarks import results
-from hynet.benchmarks.evaluation import Bars, Comparison, Curves, Evaluation
+from hynet.benchmarks.harness import results
+from hynet.benchmarks.harness.evaluation import Bars, Comparison, Curves, Evaluation
 from hynet.cli import main
 from hynet.pages import charts
-from hynet.report.page import page
-from hynet.report.runs import best, is_sanity, joined, read
+from hynet.pages.report.page import page
+from hynet.pages.report.runs import best, is_sanity, joined, read
 from hynet.types import Table
 
 ROWS = {"default": 60.0, "sift": 40.0, "random": 1.0, "constant": 99.0}

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hynet import view
 from hynet.cli import main
 from hynet.colmap import Camera, Model, ModelPhoto, read_model
+from hynet.pages import view
 
 pycolmap = pytest.importorskip("pycolmap")
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from ..benchmarks import hpatches_scores as ours
-from ..benchmarks import hpatches_tasks
-from ..benchmarks.hpatches_tasks import Tasks
+from ..benchmarks.hpatches import scores as ours
+from ..benchmarks.hpatches import tasks as hpatches_tasks
+from ..benchmarks.hpatches.tasks import Tasks
 from ..errors import need
 from ..metrics import draws
 from ..system.machine import keep_memory_mapped

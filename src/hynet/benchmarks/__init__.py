@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .evaluation import Evaluation
+    from .harness.evaluation import Evaluation
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,8 @@ class Benchmark:
 
 BENCHMARKS: dict[str, Benchmark] = {
     "ubc": Benchmark("ubc", "pairs of patches, PhotoTour's FPR@95 (Table 1)"),
-    "hpatches": Benchmark("hpatches", "verification, matching and retrieval of patches (Fig. 4)"),
+    "hpatches": Benchmark("hpatches.evaluate", "verification, matching and retrieval of patches (Fig. 4)"),
     "homography": Benchmark("homography", "matching end to end on image sequences with H_1_k"),
-    "eth": Benchmark("eth", "models of whole scenes from matches, the ETH benchmark (Table 2)"),
-    "imc": Benchmark("imc", "relative poses of photos, the Image Matching Challenge's stereo task (appendix)"),
+    "eth": Benchmark("eth.evaluate", "models of whole scenes from matches, the ETH benchmark (Table 2)"),
+    "imc": Benchmark("imc.evaluate", "relative poses of photos, the Image Matching Challenge's stereo task (appendix)"),
 }

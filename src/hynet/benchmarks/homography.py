@@ -18,10 +18,10 @@ from ..matchers.nearest import match
 from ..matchers.verification import THRESHOLDS
 from ..system import cache
 from ..types import Array, Features, Progress, silent
-from . import comparing
-from .contestants import Model
-from .evaluation import Curves, Evaluation
-from .methods import Method, Setting, enter, key
+from .harness import comparing
+from .harness.contestants import Model
+from .harness.evaluation import Curves, Evaluation
+from .harness.methods import Method, Setting, enter, key
 
 PIXELS = range(1, 11)  # thresholds of the mean matching accuracy
 CORNERS = (3, 5, 10)  # thresholds of the corner error, in pixels

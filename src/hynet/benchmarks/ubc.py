@@ -20,10 +20,10 @@ from ..datasets import ubc
 from ..errors import BadInput, DataNotFound
 from ..system import cache
 from ..types import Array, PatchPairs, Progress, Table, silent
-from .contestants import Contestant, Model, enter
-from .describing import describe
-from .distances import paired
-from .evaluation import Curves, Evaluation
+from .harness.contestants import Contestant, Model, enter
+from .harness.describing import describe
+from .harness.distances import paired
+from .harness.evaluation import Curves, Evaluation
 
 # scene -> the paper's abbreviation, and the words by which names of published weights tell what they were trained on
 SCENES = {

@@ -13,9 +13,9 @@ from typing import Annotated
 import tyro
 
 from .. import pages
-from ..doctor.comparison import Comparison, compare
-from ..doctor.examination import Examination, examine
-from ..doctor.page import page
+from ..pages.doctor.comparison import Comparison, compare
+from ..pages.doctor.examination import Examination, examine
+from ..pages.doctor.page import page
 from . import Report
 
 

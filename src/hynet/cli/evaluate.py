@@ -13,8 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
 
-from ..benchmarks import BENCHMARKS, results
-from ..benchmarks.evaluation import Evaluation
+from ..benchmarks import BENCHMARKS
+from ..benchmarks.harness import results
+from ..benchmarks.harness.evaluation import Evaluation
 from ..errors import BadInput, choose
 from ..system.machine import keep_memory_mapped
 from . import Report, parse

@@ -37,7 +37,7 @@ def run(
     """
     need("torch", "train", "exporting")
     from ..descriptors.loading import network
-    from ..exporting import export, export_int8
+    from ..export.descriptors import export, export_int8
 
     told = {"support": support, "ratio": ratio, "trained on": trained_on, "licence": licence}
     about = {key: str(value) for key, value in told.items() if value}

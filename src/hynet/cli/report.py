@@ -12,7 +12,7 @@ from typing import Annotated
 import tyro
 
 from .. import pages
-from ..report.page import page
+from ..pages.report.page import page
 from . import Report
 
 

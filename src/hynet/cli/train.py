@@ -71,7 +71,7 @@ def keynet(
     """
     need("torch", "train", "training")
     from ..detectors import keynet_network
-    from ..training import keynet_export
+    from ..export import keynet as keynet_export
     from ..training.keynet import train as train_keynet
 
     photos = [photo for folder in data for photo in images.list_photos(folder)]

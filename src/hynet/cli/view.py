@@ -11,8 +11,9 @@ from typing import Annotated
 
 import tyro
 
-from .. import pages, view
+from .. import pages
 from ..colmap import read_model
+from ..pages import view
 from . import Report
 
 

@@ -1,0 +1,1 @@
+"""Models of whole scenes, the ETH benchmark (Table 2)."""

@@ -1,0 +1,267 @@
+"""Reconstruction from descriptors alone: the ETH benchmark (Schönberger et al. 2017), the paper's Table 2.
+
+Every patch descriptor has the same keypoints and patches; all pairs of photos are matched; the largest model counts.
+Two readings of the protocol are in use, and both are here: mutual nearest neighbours with a ratio test of 0.8, which is
+the benchmark's own, and mutual nearest neighbours only, which many end-to-end papers used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from ... import colmap, images, metrics
+from ...datasets import scenes
+from ...errors import BadInput, DataNotFound
+from ...extractors.folder import name_photos
+from ...extractors.hloc_file import write_group
+from ...sfm import camera_errors as alignment
+from ...sfm.reconstruction import Reconstructed, reconstruct
+from ...system import cache
+from ...system.files import whole
+from ...types import Array, Progress, silent
+from ..harness import comparing
+from ..harness.contestants import Model
+from ..harness.evaluation import Evaluation
+from ..harness.methods import Method, Setting, enter
+from ..harness.sanity import SANITY
+from .paper import paper
+
+READINGS = {"": 0.8, ", mutual only": 1.0}  # what a row's name ends in -> ratio
+COUNTS = ("registered", "points", "observations", "inlier_pairs", "inlier_matches")
+COLUMNS = (
+    "registered",
+    "points",
+    "track_length",
+    "reprojection_error",
+    "observations",
+    "observations_per_photo",
+    "inlier_pairs",
+    "inlier_matches",
+)
+FORMATS = {
+    **dict.fromkeys((*COUNTS, "observations_per_photo", "dense_points"), ".0f"),
+    "rotation_error": ".3f",
+    "position_error": ".3f",
+}
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Photos, and the cameras of those whose truth is known."""
+
+    name: str
+    folder: Path
+    truth: Mapping[str, Array]  # name of a photo in the folder -> (3, 4) cam_from_world
+    camera: str = "shared"  # as `reconstruct` takes it: the true one, where all photos have the same
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one method made of one scene: its numbers, and the errors of registered cameras whose truth is known."""
+
+    numbers: Reconstructed | None  # None: no model
+    degrees: Array  # (V,)
+    apart: Array  # (V,) in % of the largest distance between two true cameras
+    dense: int | None = None  # fused points, where COLMAP can make them
+
+
+def run(
+    models: Sequence[Model],
+    data: Path,
+    *,
+    detector: tuple[str, ...] = ("dog",),
+    max_keypoints: int = 8192,
+    features: tuple[Path, ...] = (),
+    work: Path | None = None,
+    progress: Progress = silent,
+) -> Evaluation:
+    """Models from matches, on one scene or on each that lies in the folder; with camera errors where they are known.
+
+    Args:
+        detector: what finds the keypoints of patch descriptors; several give a row each.
+        max_keypoints: the strongest so many of each photo.
+        features: features files in hloc's layout, each a row.
+        work: a folder for the models themselves, to look at with `hynet doctor` and `hynet view`; they are cached
+            elsewhere unless told.
+    """
+    colmap.pycolmap()
+    found = find_scenes(Path(data))
+    photos = [photo for scene in found for photo in name_photos(scene.folder).values()]
+    setting = Setting(detector, max_keypoints)
+    methods = enter(models, setting, files=features, photos=photos)
+    outcomes: dict[str, dict[str, Outcome]] = {}  # row -> scene -> outcome
+    for method in methods:
+        for scene in found:
+            folder = _place(work, scene, method)
+            file = _write_features(method, scene, folder, progress)
+            for reading, ratio in READINGS.items():
+                if reading and comparing.descriptor(method.name) in SANITY:
+                    continue  # minutes of RANSAC over thousands of chance matches, to find nothing again
+                outcome = _outcome(scene, file, folder, ratio, progress)
+                outcomes.setdefault(f"{method.name}{reading}", {})[scene.name] = outcome
+    return _evaluation(Path(data), found, outcomes, setting)
+
+
+# --- Scenes ---
+
+
+def find_scenes(data: Path) -> list[Scene]:
+    """With cameras as in `datasets.scenes`; else the folder's own photos, or those of each folder in it."""
+    try:
+        return [_with_truth(scene) for scene in scenes.load(data)]
+    except DataNotFound:
+        homes = [data] if _photos_in(data) else sorted(data.iterdir()) if data.is_dir() else []
+    found = [Scene(home.resolve().name, folder, {}) for home in homes if (folder := _photos_in(home)) is not None]
+    if not found:
+        raise DataNotFound(f"no photos in {data}; give a folder of photos, or of scenes with their photos in images/.")
+    return found
+
+
+def _photos_in(folder: Path) -> Path | None:
+    """The folder itself or its `images`, whichever holds photos."""
+    for place in (folder / "images", folder):
+        if place.is_dir() and any(path.suffix.lower() in images.SUFFIXES for path in place.iterdir()):
+            return place
+    return None
+
+
+def _with_truth(scene: scenes.Scene) -> Scene:
+    folders = {view.photo.parent for view in scene.views.values()}
+    if len(folders) > 1:
+        raise BadInput(f"the photos of {scene.name} lie in several folders; put them into one.")
+    truth = {
+        view.photo.name: np.column_stack([view.cam_from_world.rotation, view.cam_from_world.translation])
+        for view in scene.views.values()
+    }
+    first, *others = (view.K for view in scene.views.values())
+    same = all(np.allclose(first, K) for K in others)
+    return Scene(scene.name, folders.pop(), truth, colmap.pinhole_text(first) if same else "shared")
+
+
+# --- One method on one scene ---
+
+
+def _place(work: Path | None, scene: Scene, method: Method) -> Path:
+    """A folder that is another one when the photos, the method or our code change."""
+    told = cache.digest(
+        {
+            "method": method.fingerprint or method.name,
+            "photos": cache.stamps(scene.folder),
+            "camera": scene.camera,
+            "code": cache.code("colmap", "sfm", "matchers"),
+        }
+    )
+    name = f"{scene.name}-{Path(method.name).name}".replace("/", "-")
+    return (work or cache.folder().parent / "eth") / f"{name}-{told[:8]}"
+
+
+def _write_features(method: Method, scene: Scene, folder: Path, progress: Progress) -> Path:
+    file = folder / "features.h5"
+    if not file.exists():
+        named = name_photos(scene.folder)
+        with whole(file) as temporary, h5py.File(temporary, "w") as stored:
+            for done, (name, photo) in enumerate(named.items()):
+                progress(done, len(named), f"{method.name}: {scene.name}")
+                write_group(stored, name, method.features(photo))
+    return file
+
+
+def _outcome(scene: Scene, file: Path, folder: Path, ratio: float, progress: Progress) -> Outcome:
+    out = folder / f"ratio-{ratio:g}"
+    try:
+        done = reconstruct(
+            scene.folder, out, features=file, pairs="exhaustive", ratio=ratio, camera=scene.camera, progress=progress
+        )
+    except colmap.NotReconstructed:
+        return Outcome(None, np.zeros(0), np.zeros(0))
+    dense = colmap.dense_points(out, scene.folder, out / "dense")
+    model = [photo for photo in colmap.read_model(out).photos if photo.name in scene.truth]
+    if len(model) < 3:  # two cameras can always be laid over two others
+        return Outcome(done, np.zeros(0), np.zeros(0), dense)
+    truth = np.stack([scene.truth[photo.name] for photo in model])
+    degrees, apart = alignment.camera_errors(np.stack([photo.cam_from_world for photo in model]), truth)
+    places = alignment.centres(np.stack(list(scene.truth.values())))
+    extent = np.linalg.norm(places[:, None] - places[None], axis=-1).max()
+    return Outcome(done, degrees, 100 * apart / extent, dense)
+
+
+# --- The table ---
+
+
+def _evaluation(
+    data: Path, found: Sequence[Scene], outcomes: Mapping[str, Mapping[str, Outcome]], setting: Setting
+) -> Evaluation:
+    rows = {name: _row(list(own.values())) for name, own in outcomes.items()}
+    intervals = {name: _intervals(list(own.values())) for name, own in outcomes.items()}
+    if len(found) > 1:  # the rows of all scenes together first, then each scene's
+        for scene in found:
+            for name, own in outcomes.items():
+                rows[f"{scene.name}: {name}"] = _row([own[scene.name]])
+                intervals[f"{scene.name}: {name}"] = _intervals([own[scene.name]])
+    known = any(scene.truth for scene in found)
+    dense = any(row["dense_points"] is not None for row in rows.values())
+    return Evaluation(
+        "eth",
+        str(data),
+        [*COLUMNS, *(("rotation_error", "position_error") if known else ()), *(("dense_points",) if dense else ())],
+        rows,
+        intervals,
+        title=f"Reconstruction of {', '.join(scene.name for scene in found)}",
+        paper=paper([scene.name for scene in found]),
+        formats=FORMATS,
+        lower_is_better=("reprojection_error", "rotation_error", "position_error"),
+        notes=_notes(setting, known, dense, len(found)),
+    )
+
+
+def _row(outcomes: Sequence[Outcome]) -> dict[str, float | None]:
+    """Counts are added over scenes, means are taken over points or photos."""
+    made = [outcome.numbers for outcome in outcomes if outcome.numbers is not None]
+    row: dict[str, float | None] = {key: float(sum(getattr(each, key) for each in made)) for key in COUNTS}
+    points, registered = (sum(getattr(each, key) for each in made) for key in ("points", "registered"))
+    observations = sum(each.observations for each in made)
+    row["track_length"] = observations / points if points else None
+    row["observations_per_photo"] = observations / registered if registered else None
+    row["reprojection_error"] = sum(each.reprojection_error * each.points for each in made) / points if points else None
+    fused = [outcome.dense for outcome in outcomes if outcome.dense is not None]
+    row["dense_points"] = float(sum(fused)) if fused else None
+    for key, errors in _errors(outcomes).items():
+        row[key] = float(errors.mean()) if len(errors) else None
+    return row
+
+
+def _intervals(outcomes: Sequence[Outcome]) -> dict[str, metrics.Interval]:
+    return {key: metrics.bootstrap(errors) for key, errors in _errors(outcomes).items() if len(errors)}
+
+
+def _errors(outcomes: Sequence[Outcome]) -> dict[str, Array]:
+    return {
+        "rotation_error": np.concatenate([outcome.degrees for outcome in outcomes]),
+        "position_error": np.concatenate([outcome.apart for outcome in outcomes]),
+    }
+
+
+def _notes(setting: Setting, known: bool, dense: bool, scenes_found: int) -> list[str]:
+    notes = [
+        setting.told(),
+        "All pairs, mutual nearest neighbours and a ratio test of 0.8, as the benchmark's own code has it; rows "
+        "'mutual only' without the ratio test, as many end-to-end papers did. Pairs of fewer than 15 matches drop out: "
+        "COLMAP wants as many inliers. The true camera where it is given and all photos have it; else one for all "
+        "photos of a size, its focal length from EXIF or found. COLMAP's mapper, then one robust adjustment of all.",
+        "More points that are seen less often, or are off by more, are not better: look at all columns.",
+    ]
+    if not dense:
+        notes.append("No dense points: they need a pycolmap built with CUDA.")
+    if known:
+        notes.append(
+            "rotation_error (degrees) and position_error (% of the largest distance between two true cameras): mean "
+            "over registered photos after the best similarity, intervals by bootstrap over photos."
+        )
+    if scenes_found > 1:
+        notes.append("The first rows are of all scenes together.")
+    return notes

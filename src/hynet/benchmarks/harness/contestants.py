@@ -1,0 +1,49 @@
+"""Who takes part: models by name or path, ready to describe, with what tells a cache whether it still knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...descriptors.loading import load, models
+from ...errors import BadInput
+from ...system import cache
+from ...types import Descriptor
+from .sanity import SANITY
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """One row of a table. Without a fingerprint nothing of it is cached."""
+
+    name: str
+    descriptor: Descriptor
+    fingerprint: str | None = None
+
+
+Model = str | Path | Contestant
+
+
+def enter(chosen: Sequence[Model]) -> list[Contestant]:
+    """The models in the order given, then the sanity rows. Loads them all, so that a wrong name is told at once."""
+    entered = [model if isinstance(model, Contestant) else _entered(str(model)) for model in chosen]
+    names = [contestant.name for contestant in entered]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadInput(f"{twice} is named twice; name each model once.")
+    return entered + [_entered(name) for name in SANITY if name not in names]
+
+
+def fingerprint(name: str, descriptor: Descriptor) -> str:
+    """Changes when the weights, the code of the descriptor, or the libraries under it change."""
+    weights = models().get(name, Path(name))
+    files = [weights] if weights.is_file() else []
+    own = {kind.__module__.removeprefix("hynet.").replace(".", "/") + ".py" for kind in type(descriptor).__mro__}
+    code = cache.code("descriptors/resizing.py", *sorted(own))
+    return cache.digest({"name": "" if files else name, "weights": cache.contents(*files), "code": code})
+
+
+def _entered(name: str) -> Contestant:
+    descriptor: Descriptor = SANITY[name]() if name in SANITY else load(name)
+    return Contestant(name, descriptor, fingerprint(name, descriptor))

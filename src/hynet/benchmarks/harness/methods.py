@@ -1,0 +1,191 @@
+"""Who takes part end to end: photo -> Features, by detector + patch descriptor, by a peer's whole pipeline, or read.
+
+Every patch descriptor is given the same keypoints: they are found once a photo, and cached. So are all features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ... import images
+from ...errors import BadData, BadInput
+from ...extractors import EndToEnd, find
+from ...extractors.calibrated import saved
+from ...extractors.hloc_file import h5_names, read_h5
+from ...extractors.patchwise import Extractor
+from ...system import cache
+from ...types import Array, Features, Keypoints
+from . import contestants
+from .contestants import Contestant, Model
+from .sanity import SANITY
+
+# Our code that a photo goes through before it is described
+DETECTION = ("detectors", "extractors/patchwise.py", "images.py", "types.py")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all methods of one run share."""
+
+    detectors: Sequence[str] = ("dog",)  # of patch descriptors
+    max_keypoints: int = 2048
+    upright: bool = False  # of patch descriptors
+
+    def told(self) -> str:
+        """For the notes of a table."""
+        turned = "upright" if self.upright else "oriented"
+        return (
+            f"Patch descriptors: the same {turned} keypoints of {' and of '.join(self.detectors)}, at most "
+            f"{self.max_keypoints:,} a photo. Others find their own, as many."
+        )
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of a table. Without a fingerprint nothing of it is cached."""
+
+    name: str
+    features: Callable[[Path], Features]
+    fingerprint: str | None = None
+
+
+def enter(
+    models: Sequence[Model], setting: Setting, *, files: Sequence[Path] = (), photos: Sequence[Path] = ()
+) -> list[Method]:
+    """The models in the order given, the sanity rows, features files. Loads all: a wrong name is told at once.
+
+    files: in hloc's layout, of the `photos`.
+    """
+    if not models and not files:
+        models = ["default"]
+    if not setting.detectors:
+        raise BadInput("patch descriptors need a detector; name one, such as dog.")
+    names = [_name(model) for model in models]
+    paths = [name for name, model in zip(names, models, strict=True) if not isinstance(model, Contestant)]
+    whole = {name: find(name, setting.max_keypoints) for name in paths}
+    apart = [model for model in models if whole.get(_name(model)) is None]
+    patchwise = {each.name: each for each in contestants.enter(apart or list(SANITY))}
+    methods: list[Method] = []
+    for name in [*names, *(name for name in SANITY if name not in names)]:
+        extract = whole.get(name)
+        if extract is not None:
+            methods.append(_end_to_end(name, extract, setting))
+        else:
+            methods += [_patchwise(patchwise[name], detector, setting) for detector in setting.detectors]
+    stems = [path.stem for path in files]
+    methods += [
+        _from_file(path, str(path) if stems.count(path.stem) > 1 else path.stem, photos, setting) for path in files
+    ]
+    told = [method.name for method in methods]
+    twice = next((name for name in told if told.count(name) > 1), None)
+    if twice is not None:
+        raise BadInput(f"{twice} is named twice; name each method once.")
+    return methods
+
+
+def key(method: Method, photo: Path) -> Mapping[str, Any]:
+    """What the features of a photo depend on."""
+    return {"what": "features", "method": method.fingerprint, "photo": _fingerprint(photo)}
+
+
+def _fingerprint(photo: Path) -> str:
+    """By its bytes: every sequence has a photo 1.ppm, many of one size, and archives give all files one time."""
+    return _contents(photo, photo.stat().st_size, photo.stat().st_mtime_ns)
+
+
+@lru_cache(maxsize=10_000)
+def _contents(photo: Path, size: int, time: int) -> str:
+    return cache.contents(photo)
+
+
+def _name(model: Model) -> str:
+    return model.name if isinstance(model, Contestant) else str(model)
+
+
+def _patchwise(contestant: Contestant, detector: str, setting: Setting) -> Method:
+    calibration = saved(contestant.name, detector, personal=False)
+    extract = Extractor(
+        detector, contestant.descriptor, setting.max_keypoints, setting.upright, support=calibration.support
+    )
+    ratio = calibration.ratio or extract.ratio
+    found_by = {"detector": detector, "most": setting.max_keypoints, "upright": setting.upright}
+    found_by |= {"code": cache.code(*DETECTION)}
+    described_by = [contestant.fingerprint, extract.support, cache.code("patches.py")]
+
+    def keypoints(image: Array, photo: Path) -> Keypoints:
+        where = {"what": "keypoints", **found_by, "photo": _fingerprint(photo)}
+
+        def detect() -> dict[str, Array]:
+            found = extract.detect(image)
+            return {"frames": found.frames, "scores": found.scores}
+
+        return Keypoints(**cache.arrays(where, detect))
+
+    def features(photo: Path) -> Features:
+        image = images.read(photo)
+        return replace(extract.describe(image, keypoints(image, photo)), ratio=ratio)
+
+    name = contestant.name if len(setting.detectors) == 1 else f"{detector}+{contestant.name}"
+    known = None if contestant.fingerprint is None else cache.digest({"by": found_by, "described": described_by})
+    return _cached(Method(name, features, known), ratio)
+
+
+def _end_to_end(name: str, extract: EndToEnd, setting: Setting) -> Method:
+    weights = [Path(name)] if Path(name).is_file() else []
+    code = cache.code("extractors", "images.py", "types.py")
+    made = {"name": "" if weights else name, "weights": cache.contents(*weights), "code": code}
+    method = Method(name, extract, cache.digest({**made, "most": setting.max_keypoints}))
+    return _cached(method, extract.ratio or 1.0)  # whose authors use no ratio test is matched without one
+
+
+def _cached(method: Method, ratio: float | None) -> Method:
+    """The same method, asked once for each photo. The ratio is no part of what is stored: it may be calibrated anew."""
+    if method.fingerprint is None:
+        return method
+
+    def features(photo: Path) -> Features:
+        stored = cache.arrays(key(method, photo), lambda: _columns(method.features(photo)))
+        width, height = (int(side) for side in stored["image_size"])
+        return Features(Keypoints(stored["frames"], stored["scores"]), stored["descriptors"], (width, height), ratio)
+
+    return replace(method, features=features)
+
+
+def _columns(features: Features) -> dict[str, Array]:
+    found = features.keypoints
+    size = np.array(features.image_size)
+    return {"frames": found.frames, "scores": found.scores, "descriptors": features.descriptors, "image_size": size}
+
+
+def _from_file(path: Path, name: str, photos: Sequence[Path], setting: Setting) -> Method:
+    """Anyone's features; a photo is looked for by as much of its path as tells it apart from the others."""
+    stored = set(h5_names(path))
+    names: dict[Path, str] = {}
+    for photo in photos:
+        parts = photo.resolve().parts
+        for start in range(1, len(parts)):
+            tail = parts[start:]
+            if "/".join(tail) in stored:
+                names[photo] = "/".join(tail)
+                break
+        else:
+            raise BadData(f"{path} holds no features of {photo}; name its groups like the photos' paths.")
+    shared = next((photo for photo in photos if list(names.values()).count(names[photo]) > 1), None)
+    if shared is not None:
+        raise BadData(f"{path} holds one group {names[shared]} for several photos; name the groups FOLDER/PHOTO.")
+
+    def features(photo: Path) -> Features:
+        found = read_h5(path, names[photo])
+        if not np.isfinite(found.descriptors).all():
+            raise BadData(f"{path} holds descriptors of {names[photo]} that are not finite; describe it again.")
+        best = np.argsort(-found.keypoints.scores, kind="stable")[: setting.max_keypoints]
+        lengths = np.maximum(np.linalg.norm(found.descriptors[best], axis=1, keepdims=True), 1e-12)
+        return Features(found.keypoints[best], found.descriptors[best] / lengths, found.image_size, found.ratio)
+
+    return Method(name, features, cache.digest({"file": cache.stamps(path), "most": setting.max_keypoints}))

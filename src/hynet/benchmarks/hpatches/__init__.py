@@ -1,0 +1,1 @@
+"""HPatches' three tasks on patches (Fig. 4)."""

@@ -1,0 +1,1 @@
+"""The Image Matching Challenge's two tasks (appendix)."""

@@ -1,0 +1,120 @@
+"""Two photos -> the error of their relative pose, as the Image Matching Challenge 2020 measures it.
+
+A ratio test in both directions, DEGENSAC with the challenge's parameters, E = K2' F K1, the pose that puts most inliers
+in front of both cameras; the error is the larger of rotation and direction of translation, whose sign is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache as remember
+from typing import Any
+
+import numpy as np
+
+from ... import geometry
+from ...datasets.scenes import Scene, View, second_from_first
+from ...matchers.nearest import nearest
+from ...system import cache
+from ...types import Array, Features, Progress, silent
+from ..harness.methods import Method, key
+
+# The challenge's, which `geometry.fundamental` need not share
+THRESHOLD, CONFIDENCE, ITERATIONS, FEWEST = 0.5, 0.999999, 100_000, 8  # pixels, -, -, matches and inliers
+FAILED = 180.0  # degrees
+BLOCK = 50  # pairs whose errors are stored at a time: what a kill costs
+
+
+def scene_errors(method: Method, scene: Scene, ratio: float, seeds: int, progress: Progress = silent) -> Array:
+    """(pairs, seeds) degrees."""
+
+    @remember  # 2,048 features are a megabyte; a scene of the challenge has 100 photos
+    def features(name: str) -> Features:
+        return method.features(scene.views[name].photo)
+
+    blocks = []
+    for start in range(0, len(scene.pairs), BLOCK):
+        progress(start, len(scene.pairs), f"{method.name} on {scene.name}")
+        some = scene.pairs[start : start + BLOCK]
+
+        def measure(some: Sequence[tuple[str, str]] = some) -> Array:
+            views = [(scene.views[a], scene.views[b]) for a, b in some]
+            seen = [(features(a), features(b)) for a, b in some]
+            return np.array([pose_errors(*each, ratio, seeds) for each in zip(seen, views, strict=True)])
+
+        known = method.fingerprint is not None
+        blocks.append(cache.array(_key(method, scene, some, ratio, seeds), measure) if known else measure())
+    return np.concatenate(blocks)
+
+
+def pose_errors(seen: tuple[Features, Features], views: tuple[View, View], ratio: float, seeds: int) -> list[float]:
+    """Degrees by which the poses found from the features are wrong, one a seed."""
+    matches = matches_both_ways(*seen, ratio)
+    a, b = (each.keypoints.xy[rows].astype(np.float64) for each, rows in zip(seen, matches.T, strict=True))
+    return [_pose_error(a, b, views, seed) for seed in range(seeds)]
+
+
+def matches_both_ways(first: Features, second: Features, ratio: float) -> Array:
+    """(K, 2) rows that choose each other, both by d1 <= ratio * d2; of equal positions one."""
+    if not len(first) or not len(second):
+        return np.zeros((0, 2), np.int64)
+    forth, back = _one_way(first, second, ratio), _one_way(second, first, ratio)
+    rows = np.flatnonzero((forth >= 0) & (back[forth] == np.arange(len(first))))
+    matches = np.column_stack([rows, forth[rows]])
+    places = np.hstack([first.keypoints.xy[matches[:, 0]], second.keypoints.xy[matches[:, 1]]])  # (K, 4)
+    return matches[np.sort(np.unique(places, axis=0, return_index=True)[1])]
+
+
+def _pose_error(a: Array, b: Array, views: tuple[View, View], seed: int) -> float:
+    """(K, 2), (K, 2) -> degrees, FAILED where no pose is found."""
+    F, inliers = _fundamental(a, b, seed)
+    if F is None:
+        return FAILED
+    found = geometry.pose_from_fundamental(F, a[inliers], b[inliers], first_K=views[0].K, second_K=views[1].K)
+    if found is None:
+        return FAILED
+    true = second_from_first(*(view.cam_from_world for view in views))
+    return geometry.pose_error(found, true)
+
+
+def _one_way(first: Features, second: Features, ratio: float) -> Array:
+    """(N,) nearest of each in the second, -1 where the runner-up is too near."""
+    a, b = (np.ascontiguousarray(each.descriptors, np.float32) for each in (first, second))
+    best, runner_up, _ = nearest(a, b)
+    near, next_near = (np.linalg.norm(a - b[column], axis=1) for column in (best, runner_up))
+    return np.where((runner_up < 0) | (near <= ratio * next_near), best, -1)
+
+
+def _fundamental(first: Array, second: Array, seed: int) -> tuple[Array | None, Array]:
+    import pydegensac
+
+    if len(first) < FEWEST:
+        return None, np.zeros(len(first), bool)
+    F, inliers = pydegensac.findFundamentalMatrix(
+        first,
+        second,
+        px_th=THRESHOLD,
+        conf=CONFIDENCE,
+        max_iters=ITERATIONS,
+        laf_consistensy_coef=0,
+        error_type="sampson",
+        symmetric_error_check=True,
+        enable_degeneracy_check=True,
+        seed=seed,
+    )
+    inliers = np.asarray(inliers, bool)
+    return (F if inliers.sum() >= FEWEST else None), inliers
+
+
+def _key(method: Method, scene: Scene, pairs: Sequence[tuple[str, str]], ratio: float, seeds: int) -> dict[str, Any]:
+    """What the errors of some pairs depend on."""
+    views = [scene.views[name] for name in sorted({name for pair in pairs for name in pair})]
+    return {
+        "what": "imc",
+        "features": [key(method, view.photo) for view in views],
+        "cameras": [view.told() for view in views],
+        "pairs": pairs,
+        "ratio": ratio,
+        "seeds": seeds,
+        "code": cache.code("benchmarks/imc/stereo.py", "matchers", "geometry.py", "datasets/scenes.py"),
+    }

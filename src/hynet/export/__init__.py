@@ -1,0 +1,1 @@
+"""Trained networks -> files that run without torch."""

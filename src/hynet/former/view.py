@@ -1,0 +1,4 @@
+"""Moved to `hynet.pages.view`."""
+
+from hynet.pages.view import page as page
+from hynet.pages.view import record as record

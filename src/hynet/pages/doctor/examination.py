@@ -1,0 +1,178 @@
+"""A model folder -> its funnel, what is missing and why, in words."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ...colmap import read_model
+from ...errors import DataNotFound
+from .diagnosis import UNKNOWN, Finding, Source, findings
+from .funnel import STAGES, Funnel, count
+
+DATABASE = "database.db"
+FLAT = ("planar", "panoramic", "planar or panoramic")  # geometries of pairs that show no depth
+MOST_LISTED = 40  # photos in the text, the worst first
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What the doctor found in one model folder."""
+
+    model: str
+    database: Path | None
+    funnel: Funnel
+    findings: list[Finding]
+    notes: list[str]
+
+    @property
+    def summary(self) -> str:
+        """How much of the folder became a model."""
+        everyone = len(self.funnel.photos) + sum(finding.reason in UNKNOWN for finding in self.findings)
+        matched, verified, both = (
+            sum(bool(getattr(pair, stage)) for pair in self.funnel.pairs) for stage in STAGES[1:]
+        )
+        text = f"{everyone} photos, {everyone - len(self.findings)} in the model, {len(self.findings)} missing"
+        if self.database is None:
+            return f"{text}; {self.funnel.points:,} 3-D points."
+        return (
+            f"{text}; {self.funnel.points:,} 3-D points. Of {len(self.funnel.pairs):,} pairs compared, {matched:,} "
+            f"have matches, {verified:,} agree on a geometry, {both:,} have 3-D points."
+        )
+
+    def totals(self) -> dict[str, int | None]:
+        """Photos, points, and how many keypoints and matches got how far; None where no table tells."""
+        pairs = self.funnel.pairs
+        return {
+            "photos in the model": self.funnel.registered,
+            "3-D points": self.funnel.points,
+            **{f"keypoints {stage}": total for stage, total in self.funnel.totals().items()},
+            "matches": sum(pair.matched or 0 for pair in pairs) if self.database else None,
+            "matches verified": sum(pair.verified or 0 for pair in pairs) if self.database else None,
+            "matches triangulated": sum(pair.triangulated for pair in pairs),
+        }
+
+    def text(self) -> str:
+        """For the terminal: the funnel, and what is missing."""
+        lines = [f"{self.model}: {self.summary}", *self.notes, "", _funnel_table(self.funnel)]
+        advised = set()
+        for finding in self.findings[:MOST_LISTED]:
+            lines += ["", f"{finding.photo} is missing, {finding.reason}: {finding.sentence}"]
+            if finding.reason not in advised:  # the same advice again and again would hide the photos
+                lines += [f"    try: {line}" for line in finding.advice]
+            advised.add(finding.reason)
+        if len(self.findings) > MOST_LISTED:
+            reasons = Counter(finding.reason for finding in self.findings)
+            counts = ", ".join(f"{number} by {reason}" for reason, number in reasons.most_common())
+            lines += ["", f"All {len(self.findings)} missing photos: {counts}; --json and --out list them."]
+        return "\n".join(lines)
+
+    def data(self) -> dict[str, Any]:
+        """For machines."""
+        names = [photo.name for photo in self.funnel.photos]
+        return {
+            "model": self.model,
+            "database": None if self.database is None else str(self.database),
+            "registered": self.funnel.registered,
+            "points": self.funnel.points,
+            "totals": self.funnel.totals(),
+            "missing": [asdict(finding) for finding in self.findings],
+            "photos": {
+                photo.name: {k: v for k, v in asdict(photo).items() if k != "name"} for photo in self.funnel.photos
+            },
+            "pairs": [
+                {**asdict(pair), "first": names[pair.first], "second": names[pair.second]} for pair in self.funnel.pairs
+            ],
+            "notes": self.notes,
+        }
+
+
+def examine(folder: Path, database: Path | None = None) -> Examination:
+    """A COLMAP model with its database, or what there is of them."""
+    if not folder.is_dir():
+        raise DataNotFound(f"no folder {folder}; give one that `hynet reconstruct --out` wrote, or a COLMAP model.")
+    database, models = database or find_database(folder), find_models(folder)
+    if not models and database is None:
+        raise DataNotFound(f"neither a COLMAP model nor a {DATABASE} in {folder}; `hynet reconstruct` makes both.")
+    photos = read_model(models[0]).photos if models else ()
+    funnel = count(database, {photo.name: photo.points for photo in photos})
+    source = _source(folder)
+    found = findings(funnel, source, str(folder))
+    return Examination(str(folder), database, funnel, found, _notes(funnel, folder, models, database))
+
+
+def find_database(folder: Path) -> Path | None:
+    """In the folder, or above it: COLMAP keeps models in sparse/0 beside the database."""
+    places = [folder, *list(folder.resolve().parents)[:2]]
+    return next((place / DATABASE for place in places if (place / DATABASE).is_file()), None)
+
+
+def find_models(folder: Path) -> list[Path]:
+    """The folder itself, or models in folders below it such as sparse/0 and sparse/1, the largest first."""
+    for below in ("", "*/", "*/*/"):
+        files = [file for kind in ("bin", "txt") for file in folder.glob(f"{below}images.{kind}")]
+        if files:
+            return [file.parent for file in sorted(files, key=lambda file: (-file.stat().st_size, file))]
+    return []
+
+
+def _source(folder: Path) -> Source:
+    """What the model was made from, as `hynet reconstruct` wrote it down."""
+    try:
+        told = json.loads((folder / "photos.json").read_text(encoding="utf-8"))
+        unreadable = {str(name): str(why) for name, why in told["unreadable"].items()}
+        options = {str(name): str(value) for name, value in told["settings"].items() if value is not None}
+        if "model" not in options:  # no model of ours described them
+            options["features"] = str(folder / told["features"])
+        return Source(str(told["photos"]), unreadable, options)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a model that somebody else made
+        return Source("photos/")
+
+
+def _notes(funnel: Funnel, folder: Path, models: Sequence[Path], database: Path | None) -> list[str]:
+    """What the tables do not tell."""
+    notes = []
+    if not models:
+        notes.append("There is no model yet, only a database.")
+    elif models[0] != folder:
+        notes.append(f"The model is {models[0]}, the largest of {len(models)} below the folder.")
+    if database is None:
+        notes.append(
+            "There is no database: photos that are not in the model cannot be known; name one with --database."
+        )
+    elif any(photo.matched is None for photo in funnel.photos):
+        notes.append(
+            "Some photos of the model are not in the database: it is not the one that the model was made from."
+        )
+    verified = [pair for pair in funnel.pairs if pair.verified]
+    flat = sum(pair.geometry in FLAT for pair in verified)
+    if funnel.registered < len(funnel.photos) and 2 * flat > len(verified):
+        notes.append(
+            f"{flat} of {len(verified)} verified pairs are planar or panoramic: a flat wall, or photos taken from one "
+            "spot, give no depth to start from."
+        )
+    return notes
+
+
+def _funnel_table(funnel: Funnel) -> str:
+    """The stages of every photo, as text."""
+    rows: list[tuple[str, ...]] = [("keypoints", *STAGES)]
+    rows.append(("all photos", *(_count(total) for total in funnel.totals().values())))
+    listed = sorted(funnel.photos, key=lambda photo: (photo.registered, photo.triangulated, photo.name))[:MOST_LISTED]
+    rows += [
+        (("" if photo.registered else "! ") + photo.name, *(_count(getattr(photo, stage)) for stage in STAGES))
+        for photo in listed
+    ]
+    width = max(len(row[0]) for row in rows)
+    lines = [row[0].ljust(width) + "".join(cell.rjust(14) for cell in row[1:]) for row in rows]
+    if len(listed) < len(funnel.photos):
+        lines.append(f"... and {len(funnel.photos) - len(listed)} photos with more; --json and --out list all.")
+    return "\n".join(lines)
+
+
+def _count(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
