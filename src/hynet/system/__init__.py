@@ -1,1 +1,1 @@
-"""What the machine gives: files, processors, caches, and the answer to "has it changed?"."""
+"""What lies between us and the machine: whether something has changed since it was last used."""
