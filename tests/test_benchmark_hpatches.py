@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 import reference
+from conftest import exchange
 from hynet import metrics
 from hynet.benchmarks.harness import distances
 from hynet.benchmarks.harness.contestants import Contestant
@@ -300,7 +301,7 @@ def test_the_release_s_own_lists_are_used_where_they_are_given(release, tmp_path
         hpatches_tasks.read(tmp_path, "a", ["i_one"], [20])
 
 
-def test_what_was_described_once_is_not_described_again(release):
+def test_what_was_described_once_is_not_described_again_unless_the_data_change(release, tmp_path):
     calls = []
 
     class Counting:
@@ -317,6 +318,12 @@ def test_what_was_described_once_is_not_described_again(release):
     assert sum(calls) == described
     hpatches.run([Contestant("mine", Counting(), "other weights")], release)
     assert sum(calls) == 2 * described
+    shutil.copytree(release, tmp_path / "moved")
+    assert hpatches.run([Contestant("mine", Counting(), "one")], tmp_path / "moved").rows == first.rows
+    assert sum(calls) == 2 * described  # the same data elsewhere
+    large, *_, small = sorted((tmp_path / "moved" / "i_one").glob("*.png"), key=lambda path: -path.stat().st_size)
+    exchange(large, small.read_bytes())
+    assert hpatches.run([Contestant("mine", Counting(), "one")], tmp_path / "moved").rows != first.rows
 
 
 def test_a_descriptor_that_has_diverged_is_told(release):

@@ -12,8 +12,11 @@ import pytest
 from hynet.benchmarks import BENCHMARKS
 from hynet.benchmarks.eth import evaluate as eth
 from hynet.benchmarks.eth import paper as eth_paper
+from hynet.benchmarks.harness.contestants import Contestant
+from hynet.benchmarks.harness.sanity import SANITY
 from hynet.cli import main
 from hynet.datasets import synthetic
+from hynet.descriptors.loading import load
 from hynet.errors import DataNotFound
 
 pytest.importorskip("pycolmap")
@@ -60,6 +63,17 @@ def test_a_rendered_scene_is_registered_whole_in_both_readings_and_noise_is_not(
 
     assert main([*args, "--json"]) == 0  # from what is on disk
     assert json.loads(capsys.readouterr().out) == told
+
+
+def test_a_model_that_only_has_a_name_is_described_again_in_each_run(strecha: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def registered(kind: str) -> float | None:
+        mine = Contestant("mine", load(kind) if kind != "constant" else SANITY["constant"]())
+        return eth.run([mine], strecha, max_keypoints=300).rows["mine"]["registered"]
+
+    assert registered("constant") == 0
+    assert registered("rootsift") == 4
 
 
 def test_scenes_are_found_with_and_without_cameras(strecha: Path, tmp_path: Path):

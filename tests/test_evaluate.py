@@ -157,26 +157,6 @@ def test_the_cache_is_bounded_and_what_was_used_last_stays(monkeypatch):
     assert made == [0]
 
 
-def test_stamps_and_contents_change_with_the_files(tmp_path):
-    (tmp_path / "a").write_text("one")
-    before = cache.stamps(tmp_path), cache.contents(tmp_path)
-    assert before == (cache.stamps(tmp_path), cache.contents(tmp_path))
-    (tmp_path / "b").write_text("two")
-    assert cache.stamps(tmp_path) != before[0]
-    assert cache.contents(tmp_path) != before[1]
-    assert cache.code("descriptors/resizing.py") != cache.code("descriptors/onnx.py")
-
-
-def test_weights_that_lie_beside_code_are_part_of_its_fingerprint(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "PACKAGE", tmp_path)
-    (tmp_path / "detectors").mkdir()
-    prints = []
-    for name in ("net.py", "net.onnx", "net.md"):
-        (tmp_path / "detectors" / name).write_text("something")
-        prints.append(cache.code("detectors"))
-    assert prints[0] != prints[1] == prints[2]
-
-
 def test_describing_goes_on_where_it_was_killed():
     class Dies:
         patch_size, dim = 4, 1

@@ -6,6 +6,7 @@ photo against the first. Columns that end in _ratio use the model's own ratio te
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -14,9 +15,9 @@ import numpy as np
 from .. import geometry, metrics
 from ..datasets import sequences
 from ..datasets.sequences import ImageSequence
-from ..matchers.nearest import match
-from ..matchers.verification import THRESHOLDS
-from ..system import cache
+from ..matchers import nearest as matching
+from ..matchers.nearest import THRESHOLDS, match
+from ..system import cache, fingerprints
 from ..types import Array, Features, Progress, silent
 from .harness import comparing
 from .harness.contestants import Model
@@ -133,7 +134,7 @@ def _measured(method: Method, sequence: ImageSequence) -> dict[str, Array]:
         "features": [key(method, photo) for photo in sequence.photos],
         "homographies": [H.tolist() for H in sequence.homographies],
         "ratio": first.ratio,
-        "code": cache.code("benchmarks/homography.py", "matchers", "geometry.py", "metrics.py"),
+        "code": fingerprints.code(sys.modules[__name__], matching, geometry, metrics),
     }
     return cache.arrays(told, measure)
 

@@ -18,7 +18,7 @@ import numpy as np
 from .. import metrics
 from ..datasets import ubc
 from ..errors import BadInput, DataNotFound
-from ..system import cache
+from ..system import fingerprints
 from ..types import Array, PatchPairs, Progress, Table, silent
 from .harness.contestants import Contestant, Model, enter
 from .harness.describing import describe
@@ -166,13 +166,11 @@ def _open(root: Path, count: int | None, progress: Progress) -> _Set:
 def _distances(contestant: Contestant, test: _Set, progress: Progress) -> Array:
     size = 32 if contestant.descriptor.patch_size <= 32 else 64
     patches = ubc.load(test.root, size).patches
-    files = [test.root / "info.txt", *test.root.glob("patches*.bmp")]
     key = {
         "what": "ubc",
-        "root": str(test.root.resolve()),  # mosaics are all of one size, and an archive keeps whole seconds only
-        "data": cache.stamps(*files),
+        "data": fingerprints.files(test.root / "info.txt", *sorted(test.root.glob("patches*.bmp"))),
         "size": size,
-        "pairs": cache.digest({"rows": test.rows.tolist()}),
+        "pairs": fingerprints.arrays(test.rows),
     }
     found = describe(contestant, lambda some: patches[test.rows[some]], len(test.rows), key, progress)
     return paired(found, test.pairs.first, test.pairs.second)

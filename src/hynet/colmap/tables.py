@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadData
+from ..system import fingerprints
 from ..types import Array
 
 LARGEST_ID = 2147483647  # COLMAP's number of a pair is first * LARGEST_ID + second
@@ -59,7 +59,7 @@ class Database:
         """Name -> what changes when any keypoint of the photo moves."""
         names = self.names()
         return {
-            names[image]: hashlib.blake2b(_numbers(data, rows, columns, np.float32)[:, :2].tobytes()).hexdigest()
+            names[image]: fingerprints.arrays(_numbers(data, rows, columns, np.float32)[:, :2])
             for image, rows, columns, data in self._rows("keypoints", "image_id, rows, cols, data")
             if image in names and rows
         }

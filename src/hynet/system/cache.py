@@ -1,6 +1,6 @@
 """What was described once is not described again: arrays on disk under a fingerprint of what they were made from.
 
-    descriptors = array({"what": "hpatches", "model": contestant.fingerprint, "data": stamps(folder)}, describe)
+    descriptors = array({"what": "hpatches", "model": contestant.fingerprint, "data": files(*paths)}, describe)
 
 A key holds everything the arrays depend on. Files are whole or not there; when they outgrow LIMIT, those not used for
 longest go.
@@ -8,11 +8,8 @@ longest go.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -21,18 +18,16 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from ..types import Array
+from . import fingerprints
 from .files import whole
 from .machine import cache_folder
 
 LIMIT = 20e9  # bytes; HPatches described by one network is 1.3e9
-PACKAGE = Path(__file__).parents[1]
-SOURCES = (".py", ".onnx", ".safetensors")  # a detector's weights lie beside its code
-LIBRARIES = ("numpy", "opencv-contrib-python-headless", "onnxruntime", "torch", "kornia")
 
 
 def array(key: Mapping[str, Any], make: Callable[[], Array]) -> Array:
     """The array of that key, mapped into memory, made if it is not there."""
-    path = folder() / f"{digest(key)}.npy"
+    path = folder() / f"{fingerprints.values(key)}.npy"
     if (stored := _stored(path)) is None:
         values = make()
         with whole(path) as temporary:
@@ -44,7 +39,7 @@ def array(key: Mapping[str, Any], make: Callable[[], Array]) -> Array:
 
 def arrays(key: Mapping[str, Any], make: Callable[[], Mapping[str, Array]]) -> dict[str, Array]:
     """Several arrays that belong together, such as the columns of Features, read into memory."""
-    path = folder() / f"{digest(key)}.npz"
+    path = folder() / f"{fingerprints.values(key)}.npz"
     if (stored := _stored(path)) is None:
         columns = make()
         with whole(path) as temporary:
@@ -57,32 +52,6 @@ def arrays(key: Mapping[str, Any], make: Callable[[], Mapping[str, Array]]) -> d
 def folder() -> Path:
     """Where it lies."""
     return cache_folder() / "described"
-
-
-def digest(key: Mapping[str, Any]) -> str:
-    """A short name for a key of plain JSON values."""
-    return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def stamps(*paths: Path) -> str:
-    """A fingerprint of files, and of all files in folders, by name, size and time: cheap, for data."""
-    told = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in _files(paths)]
-    return digest({"stamps": told})
-
-
-def contents(*paths: Path) -> str:
-    """A fingerprint of files, and of all files in folders, by their bytes: for weights and code."""
-    return digest({"contents": [hashlib.sha256(path.read_bytes()).hexdigest() for path in _files(paths)]})
-
-
-def code(*names: str) -> str:
-    """A fingerprint of modules and folders of this package, weights in them too, and of the libraries they use."""
-    sources = [path for path in _files(PACKAGE / name for name in names) if path.suffix in SOURCES]
-    return digest({"sources": contents(*sources), "libraries": {name: _version(name) for name in LIBRARIES}})
-
-
-def _files(paths: Iterable[Path]) -> list[Path]:
-    return sorted(file for path in paths for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
 
 
 def _stored(path: Path) -> Any:
@@ -114,10 +83,3 @@ def _sizes(where: Path) -> Iterable[tuple[int, int, Path]]:
         except FileNotFoundError:  # another process trims as well
             continue
         yield status.st_mtime_ns, status.st_size, path
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

@@ -7,6 +7,7 @@ the benchmark's own, and mutual nearest neighbours only, which many end-to-end p
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +19,13 @@ from ... import colmap, images, metrics
 from ...datasets import scenes
 from ...errors import BadInput, DataNotFound
 from ...extractors.folder import name_photos
-from ...extractors.hloc_file import write_group
+from ...extractors.patchwise import write_group
+from ...matchers import nearest as matching
 from ...sfm import camera_errors as alignment
+from ...sfm import matches as match_all
+from ...sfm import reconstruction
 from ...sfm.reconstruction import Reconstructed, reconstruct
-from ...system import cache
+from ...system import cache, fingerprints
 from ...system.files import whole
 from ...types import Array, Progress, silent
 from ..harness import comparing
@@ -148,16 +152,19 @@ def _with_truth(scene: scenes.Scene) -> Scene:
 
 def _place(work: Path | None, scene: Scene, method: Method) -> Path:
     """A folder that is another one when the photos, the method or our code change."""
-    told = cache.digest(
+    told = fingerprints.values(
         {
             "method": method.fingerprint or method.name,
-            "photos": cache.stamps(scene.folder),
+            "photos": {name: fingerprints.content(photo) for name, photo in name_photos(scene.folder).items()},
             "camera": scene.camera,
-            "code": cache.code("colmap", "sfm", "matchers"),
+            "code": fingerprints.code(colmap, match_all, matching, reconstruction),
         }
     )
     name = f"{scene.name}-{Path(method.name).name}".replace("/", "-")
-    return (work or cache.folder().parent / "eth") / f"{name}-{told[:8]}"
+    place = (work or cache.folder().parent / "eth") / f"{name}-{told[:8]}"
+    if method.fingerprint is None:  # what an earlier run left under its name may be another method's
+        shutil.rmtree(place, ignore_errors=True)
+    return place
 
 
 def _write_features(method: Method, scene: Scene, folder: Path, progress: Progress) -> Path:

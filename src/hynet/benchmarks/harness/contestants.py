@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...descriptors import resizing as door
 from ...descriptors.loading import load, models
 from ...errors import BadInput
-from ...system import cache
+from ...system import fingerprints
 from ...types import Descriptor
 from .sanity import SANITY
 
@@ -38,10 +40,9 @@ def enter(chosen: Sequence[Model]) -> list[Contestant]:
 def fingerprint(name: str, descriptor: Descriptor) -> str:
     """Changes when the weights, the code of the descriptor, or the libraries under it change."""
     weights = models().get(name, Path(name))
-    files = [weights] if weights.is_file() else []
-    own = {kind.__module__.removeprefix("hynet.").replace(".", "/") + ".py" for kind in type(descriptor).__mro__}
-    code = cache.code("descriptors/resizing.py", *sorted(own))
-    return cache.digest({"name": "" if files else name, "weights": cache.contents(*files), "code": code})
+    known_by = fingerprints.content(weights) if weights.is_file() else name
+    own = {sys.modules[kind.__module__] for kind in type(descriptor).__mro__ if kind.__module__ != "builtins"}
+    return fingerprints.values([known_by, fingerprints.code(door, *own)])
 
 
 def _entered(name: str) -> Contestant:

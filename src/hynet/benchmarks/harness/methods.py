@@ -7,26 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ... import images
+from ... import detectors, images, patches, types
+from ... import extractors as endtoend
 from ...errors import BadData, BadInput
 from ...extractors import EndToEnd, find
+from ...extractors import patchwise as extractors
 from ...extractors.calibrated import saved
-from ...extractors.hloc_file import h5_names, read_h5
-from ...extractors.patchwise import Extractor
-from ...system import cache
+from ...extractors.patchwise import Extractor, h5_names, read_h5
+from ...system import cache, fingerprints
 from ...types import Array, Features, Keypoints
 from . import contestants
 from .contestants import Contestant, Model
 from .sanity import SANITY
 
 # Our code that a photo goes through before it is described
-DETECTION = ("detectors", "extractors/patchwise.py", "images.py", "types.py")
+DETECTION = (detectors, extractors, images, types)
 
 
 @dataclass(frozen=True)
@@ -91,17 +91,7 @@ def enter(
 
 def key(method: Method, photo: Path) -> Mapping[str, Any]:
     """What the features of a photo depend on."""
-    return {"what": "features", "method": method.fingerprint, "photo": _fingerprint(photo)}
-
-
-def _fingerprint(photo: Path) -> str:
-    """By its bytes: every sequence has a photo 1.ppm, many of one size, and archives give all files one time."""
-    return _contents(photo, photo.stat().st_size, photo.stat().st_mtime_ns)
-
-
-@lru_cache(maxsize=10_000)
-def _contents(photo: Path, size: int, time: int) -> str:
-    return cache.contents(photo)
+    return {"what": "features", "method": method.fingerprint, "photo": fingerprints.content(photo)}
 
 
 def _name(model: Model) -> str:
@@ -115,11 +105,11 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting) -> Metho
     )
     ratio = calibration.ratio or extract.ratio
     found_by = {"detector": detector, "most": setting.max_keypoints, "upright": setting.upright}
-    found_by |= {"code": cache.code(*DETECTION)}
-    described_by = [contestant.fingerprint, extract.support, cache.code("patches.py")]
+    found_by |= {"code": fingerprints.code(*DETECTION)}
+    described_by = [contestant.fingerprint, extract.support, fingerprints.code(patches)]
 
     def keypoints(image: Array, photo: Path) -> Keypoints:
-        where = {"what": "keypoints", **found_by, "photo": _fingerprint(photo)}
+        where = {"what": "keypoints", **found_by, "photo": fingerprints.content(photo)}
 
         def detect() -> dict[str, Array]:
             found = extract.detect(image)
@@ -132,15 +122,14 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting) -> Metho
         return replace(extract.describe(image, keypoints(image, photo)), ratio=ratio)
 
     name = contestant.name if len(setting.detectors) == 1 else f"{detector}+{contestant.name}"
-    known = None if contestant.fingerprint is None else cache.digest({"by": found_by, "described": described_by})
+    known = None if contestant.fingerprint is None else fingerprints.values([found_by, described_by])
     return _cached(Method(name, features, known), ratio)
 
 
 def _end_to_end(name: str, extract: EndToEnd, setting: Setting) -> Method:
-    weights = [Path(name)] if Path(name).is_file() else []
-    code = cache.code("extractors", "images.py", "types.py")
-    made = {"name": "" if weights else name, "weights": cache.contents(*weights), "code": code}
-    method = Method(name, extract, cache.digest({**made, "most": setting.max_keypoints}))
+    known_by = fingerprints.content(Path(name)) if Path(name).is_file() else name
+    made = [known_by, setting.max_keypoints, fingerprints.code(endtoend, images, types)]
+    method = Method(name, extract, fingerprints.values(made))
     return _cached(method, extract.ratio or 1.0)  # whose authors use no ratio test is matched without one
 
 
@@ -188,4 +177,4 @@ def _from_file(path: Path, name: str, photos: Sequence[Path], setting: Setting) 
         lengths = np.maximum(np.linalg.norm(found.descriptors[best], axis=1, keepdims=True), 1e-12)
         return Features(found.keypoints[best], found.descriptors[best] / lengths, found.image_size, found.ratio)
 
-    return Method(name, features, cache.digest({"file": cache.stamps(path), "most": setting.max_keypoints}))
+    return Method(name, features, fingerprints.values([fingerprints.files(path), setting.max_keypoints]))

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...datasets.hpatches import COLUMNS
 from ...errors import BadData, DataNotFound
-from ...system import cache
+from ...system import cache, fingerprints
 from ...system.files import whole
 from ...types import Array
 
@@ -23,8 +23,7 @@ def read(root: Path, sequences: Sequence[str], sizes: Sequence[int]) -> list[Arr
         missing = next((path for path in paths if not path.is_file()), None)
         if missing is not None:
             raise DataNotFound(f"no {missing}; descriptors lie in SEQUENCE/ref.csv, e1.csv ... t5.csv.")
-        # With the folder: numbers of fixed width make files of one size, and an archive keeps whole seconds only.
-        key = {"what": "hpatches csv", "root": str(root.resolve()), "files": [cache.stamps(path) for path in paths]}
+        key = {"what": "hpatches csv", "files": fingerprints.files(*paths)}
         found.append(cache.array(key, partial(_stacked, paths)))
         if found[-1].shape[2] != found[0].shape[2]:
             raise BadData(f"{root / sequence} has {found[-1].shape[2]} numbers a row, others {found[0].shape[2]}.")

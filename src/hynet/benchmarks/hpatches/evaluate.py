@@ -11,11 +11,11 @@ from typing import Literal
 
 import numpy as np
 
-from ... import metrics
+from ... import images, metrics
 from ...datasets import hpatches
-from ...datasets.sequences import folders
+from ...datasets import sequences as image_sequences
 from ...errors import BadInput, choose
-from ...system import cache
+from ...system import cache, fingerprints
 from ...types import Array, Progress, Table, silent
 from ..harness.contestants import Contestant, Model, enter
 from ..harness.describing import describe
@@ -26,7 +26,7 @@ from . import csv_files as hpatches_csv
 from . import summary
 from . import tasks as hpatches_tasks
 
-CUTTING = ("datasets/hpatches.py", "datasets/sequences.py", "images.py")  # our code that makes stacks of photos
+CUTTING = (hpatches, image_sequences, images)  # our code that makes stacks of photos
 SPLITS = ("a", "b", "c", "full", "view", "illum")
 
 # Fig. 4 has the numbers as bars only; the text has these. SOSNet's follows from HyNet's and the gain of 2.35.
@@ -118,19 +118,19 @@ def _stacks(data: Path, seed: int, progress: Progress) -> Path:
     if any(data.glob("*/ref.png")):
         return data
     # With the names: what was cut of a sequence that is no longer there must not take part.
-    names = [folder.name for folder in folders(data)]
-    made = {"data": str(data.resolve()), "names": names, "seed": seed, "code": cache.code(*CUTTING)}
-    place = cache.folder().parent / "cut" / f"{data.resolve().name}-{cache.digest(made)[:16]}"
+    names = [folder.name for folder in image_sequences.folders(data)]
+    made = {"data": str(data.resolve()), "names": names, "seed": seed, "code": fingerprints.code(*CUTTING)}
+    place = cache.folder().parent / "cut" / f"{data.resolve().name}-{fingerprints.values(made)[:16]}"
     return hpatches.cut(data, place, seed, progress)
 
 
-def _stamps(root: Path, sequence: str) -> str:
-    return cache.stamps(*(root / sequence / f"{column}.png" for column in hpatches.COLUMNS))
+def _fingerprint(root: Path, sequence: str) -> str:
+    return fingerprints.files(*(root / sequence / f"{column}.png" for column in hpatches.COLUMNS))
 
 
 def _texture(root: Path, sequence: str) -> Array:
     """Grey deviation of each reference patch: (N,)."""
-    key = {"what": "hpatches texture", "data": _stamps(root, sequence)}
+    key = {"what": "hpatches texture", "data": _fingerprint(root, sequence)}
     return cache.array(key, lambda: hpatches.load(root, sequence)["ref"].std((1, 2)))
 
 
@@ -141,7 +141,7 @@ def _described(contestant: Contestant, root: Path, sequence: str, size: int, pro
         return np.concatenate(list(hpatches.load(root, sequence).values()))[rows]
 
     count = len(hpatches.COLUMNS) * size
-    key = {"what": "hpatches", "data": _stamps(root, sequence)}
+    key = {"what": "hpatches", "data": _fingerprint(root, sequence)}
     found = describe(contestant, patches, count, key, progress, block=count)
     return found.reshape(len(hpatches.COLUMNS), size, -1)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import BadData, DataNotFound
-from ...system import cache
+from ...system import cache, fingerprints
 from ...types import Array
 
 PAIRS, QUERIES, DISTRACTORS = 1_000_000, 10_000, 20_000  # as released
@@ -44,8 +44,7 @@ def read(folder: Path, split: str, sequences: Sequence[str], sizes: Sequence[int
         path = folder / f"{name}_split-{split}.csv"
         if not path.exists():
             raise DataNotFound(f"no {path.name} in {folder}; give the folder `tasks` of the HPatches benchmark.")
-        stamp = [str(path.resolve()), cache.stamps(path)]
-        key = {"what": "hpatches task", "file": stamp, "sequences": list(sequences)}
+        key = {"what": "hpatches task", "file": fingerprints.files(path), "sequences": list(sequences)}
         rows = cache.array(key, lambda: _parsed(path, numbers, named))
         for s, i in ((k, k + (2 if len(named) == 2 else 1)) for k in named):
             if (rows[:, i] < 0).any() or (rows[:, i] >= np.array(sizes)[rows[:, s]]).any():

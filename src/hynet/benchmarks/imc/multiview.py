@@ -6,6 +6,7 @@ the largest model; a photo that is not in it fails all its pairs, and so does a 
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -15,13 +16,16 @@ from typing import Any
 import h5py
 import numpy as np
 
-from ... import colmap, metrics
+from ... import colmap, geometry, metrics
 from ...datasets.scenes import Scene, View, second_from_first
 from ...errors import BadData
 from ...extractors.hloc_file import write_group
 from ...geometry import Pose, pose_error
+from ...matchers import nearest as matching
+from ...sfm import matches as match_all
+from ...sfm import reconstruction
 from ...sfm.reconstruction import reconstruct
-from ...system import cache
+from ...system import cache, fingerprints
 from ...types import Array, Progress, silent
 from ..harness.methods import Method, key
 from .stereo import FAILED
@@ -98,5 +102,5 @@ def _key(method: Method, scene: Scene, bag: Bag, ratio: float) -> dict[str, Any]
         "features": [key(method, view.photo) for view in views],
         "cameras": [view.told() for view in views],
         "ratio": ratio,
-        "code": cache.code("benchmarks/imc/multiview.py", "sfm", "colmap", "matchers", "geometry.py"),
+        "code": fingerprints.code(sys.modules[__name__], reconstruction, match_all, colmap, matching, geometry),
     }

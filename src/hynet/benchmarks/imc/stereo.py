@@ -6,6 +6,7 @@ in front of both cameras; the error is the larger of rotation and direction of t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from functools import cache as remember
 from typing import Any
@@ -13,9 +14,11 @@ from typing import Any
 import numpy as np
 
 from ... import geometry
+from ...datasets import scenes
 from ...datasets.scenes import Scene, View, second_from_first
+from ...matchers import nearest as matching
 from ...matchers.nearest import nearest
-from ...system import cache
+from ...system import cache, fingerprints
 from ...types import Array, Features, Progress, silent
 from ..harness.methods import Method, key
 
@@ -116,5 +119,5 @@ def _key(method: Method, scene: Scene, pairs: Sequence[tuple[str, str]], ratio: 
         "pairs": pairs,
         "ratio": ratio,
         "seeds": seeds,
-        "code": cache.code("benchmarks/imc/stereo.py", "matchers", "geometry.py", "datasets/scenes.py"),
+        "code": fingerprints.code(sys.modules[__name__], matching, geometry, scenes),
     }
