@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from math import inf
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
+from conftest import exchange
 from hynet import geometry
 from hynet.calibration import pairs as truth
 from hynet.calibration import tuning
@@ -151,6 +153,17 @@ def test_plain_photos_are_reconstructed_and_then_known(tmp_path):
     F = geometry.fundamental_from_pose(pose, scene.K, scene.K)
     assert first.truth.error(F, None) < 1  # the true cameras agree with the points that were found
     assert geometry.sampson_distance(F, first.truth.first, first.truth.second).mean() < 1
+
+
+def test_a_reconstruction_is_kept_under_what_its_photos_show(tmp_path):
+    photos = [tmp_path / "0.bmp", tmp_path / "1.bmp"]
+    for seed, photo in enumerate(photos):
+        cv2.imwrite(str(photo), synthetic.texture((64, 48), seed))
+    before = truth._cache(photos)
+    os.utime(photos[0])
+    assert truth._cache(photos) == before
+    exchange(photos[0], photos[1].read_bytes())
+    assert truth._cache(photos) != before
 
 
 def test_what_holds_no_truth_is_told(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import cv2
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from conftest import exchange
 from hynet.datasets import hpatches, sequences, synthetic
 from hynet.errors import BadData, DataNotFound, UnknownName
 
@@ -145,6 +147,20 @@ def test_a_finished_sequence_is_kept_and_an_unfinished_one_is_cut_again_the_same
     hpatches.cut(photos, tmp_path)
     assert (tmp_path / "i_plane" / "ref.png").stat().st_mtime_ns == kept
     assert (tmp_path / "v_plane" / "t5.png").read_bytes() == (stacks / "v_plane" / "t5.png").read_bytes()
+
+
+def test_a_sequence_is_cut_again_when_the_content_of_a_photo_has_changed(photos, tmp_path):
+    sequence, stack = tmp_path / "photos" / "i_plane", tmp_path / "out" / "i_plane" / "e1.png"
+    shutil.copytree(photos / "i_plane", sequence)
+    hpatches.cut(sequence.parent, tmp_path / "out")
+    before, content = stack.stat().st_mtime_ns, stack.read_bytes()
+    os.utime(sequence / "2.ppm")  # touched, but the same
+    hpatches.cut(sequence.parent, tmp_path / "out")
+    assert stack.stat().st_mtime_ns == before
+    header, pixels = (sequence / "2.ppm").read_bytes()[:15], (sequence / "2.ppm").read_bytes()[15:]
+    exchange(sequence / "2.ppm", header + bytes(level ^ 1 for level in pixels))
+    hpatches.cut(sequence.parent, tmp_path / "out")
+    assert stack.read_bytes() != content
 
 
 def test_splits_are_those_whose_sequences_are_there(stacks, tmp_path):

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from conftest import exchange
 from hynet.datasets import ubc
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.types import PatchPairs, PatchSet
@@ -94,6 +95,14 @@ def test_a_changed_source_file_is_read_anew(tmp_path):
     after = ubc.load(tmp_path).patches
     assert not np.array_equal(before, after)
     assert np.array_equal(after, patch_set.patches)
+
+    decoded = []
+    for path in tmp_path.glob("*.bmp"):
+        os.utime(path)  # touched, but the same
+    ubc.load(tmp_path, progress=lambda *step: decoded.append(step))
+    assert not decoded
+    exchange(tmp_path / "patches0000.bmp", (tmp_path / "patches0001.bmp").read_bytes())
+    assert np.array_equal(ubc.load(tmp_path).patches[:44], patch_set.patches[256:])
 
 
 def test_a_set_that_may_not_be_written_is_cached_elsewhere(tmp_path, monkeypatch):

@@ -7,7 +7,6 @@ cameras.bin, images.bin ... and photos   a COLMAP model, which knows them alread
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -22,6 +21,7 @@ from .. import geometry as geo
 from ..datasets import sequences
 from ..errors import BadInput, DataNotFound
 from ..sfm import sift_for_patches as sfm
+from ..system import fingerprints
 from ..system.machine import cache_folder
 from ..types import Array, Features, Progress, silent
 
@@ -179,8 +179,7 @@ def _sharing(views: Sequence[_View]) -> Iterator[tuple[float, Pair]]:
 
 def _cache(photos: Sequence[Path]) -> Path:
     """Where the reconstruction of these very photos is kept, so that it is made once."""
-    told = [(str(photo.resolve()), photo.stat().st_size, photo.stat().st_mtime_ns) for photo in photos]
-    return cache_folder() / "truth" / f"{zlib.crc32(repr(told).encode()):08x}"
+    return cache_folder() / "truth" / fingerprints.values([fingerprints.photo(photo) for photo in photos])
 
 
 def _is_model(folder: Path) -> bool:

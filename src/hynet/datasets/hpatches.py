@@ -18,6 +18,7 @@ from PIL import Image
 
 from ..errors import BadData, DataNotFound, choose
 from ..images import read
+from ..system import fingerprints
 from ..system.files import whole
 from ..types import Array, Progress, silent
 from .sequences import folders, homography, homography_file, photo
@@ -118,7 +119,7 @@ def _cut_sequence(folder: Path, out: Path, seed: int) -> None:
             what = f"photo {k + 1}" if k < 6 else f"H_1_{k - 4}"
             raise DataNotFound(f"no {what} in {folder}; a sequence has photos 1 to 6 and H_1_2 to H_1_6.")
     sources = [path for path in [*photos, *tables] if path is not None]
-    key = json.dumps({"seed": seed, "from": [(p.name, p.stat().st_size, p.stat().st_mtime_ns) for p in sources]})
+    key = json.dumps({"seed": seed, "from": fingerprints.files(*sources)})
     if (out / "source.json").exists() and (out / "source.json").read_text() == key:
         return
 

@@ -25,6 +25,7 @@ import numpy as np
 from PIL import Image
 
 from ..errors import BadData, BadInput, DataNotFound
+from ..system import fingerprints
 from ..system.files import whole
 from ..system.machine import cache_folder
 from ..types import Array, PatchPairs, PatchSet, Progress, silent
@@ -125,7 +126,7 @@ def _decoded(root: Path, progress: Progress) -> Path:
         raise DataNotFound(f"no patches*.bmp in {root}; unpack the set there, or `hynet data get` downloads one.")
     info, interest = _need(root, "info.txt"), root / "interest.txt"
     sources = [*mosaics, info, *([interest] if interest.exists() else [])]
-    key = json.dumps([LAYOUT, *((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in sources)])
+    key = json.dumps([LAYOUT, fingerprints.files(*sources)])
     cache = _cache_folder(root)
     if (cache / "key.json").exists() and (cache / "key.json").read_text() == key:
         return cache
