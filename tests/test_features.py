@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -12,6 +15,7 @@ import h5py
 import numpy as np
 import pytest
 
+from conftest import exchange
 from hynet import descriptors
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, UnknownName
@@ -116,13 +120,64 @@ def test_a_second_run_adds_only_what_is_new(tmp_path):
     photos = write_photos(tmp_path / "photos", ["a.png", "b.png"])
     assert extract_all(photos, tmp_path / "f.h5", ROOTSIFT).new == 2
     before = read_h5(tmp_path / "f.h5", "a.png")
-    (photos / "a.png").write_bytes(b"no longer a photo")
+    os.utime(photos / "a.png")  # touched, but the same
+    (photos / "b.png").unlink()
     write_photos(photos, ["c.png"])
-    result = extract_all(photos, tmp_path / "f.h5", ROOTSIFT)
-    assert (result.photos, result.new, dict(result.unreadable)) == (3, 1, {})
+    told: list[str] = []
+    result = extract_all(
+        [photos, photos / "b.png"], tmp_path / "f.h5", ROOTSIFT, progress=lambda done, total, what: told.append(what)
+    )
+    assert (result.photos, result.new, dict(result.unreadable), told) == (3, 1, {}, ["c.png"])
     assert np.array_equal(read_h5(tmp_path / "f.h5", "a.png").descriptors, before.descriptors)
     assert extract_all(photos, tmp_path / "f.h5", ROOTSIFT).new == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["f.h5", "photos"]
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_replaced_photo_is_noticed_whatever_its_size_and_time(tmp_path, killed):
+    photos, out = write_photos(tmp_path / "photos", ["a.bmp", "b.bmp"]), tmp_path / "f.h5"
+
+    def die(done: int, total: int, what: str) -> None:
+        if killed and done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) if killed else nullcontext():
+        extract_all(photos, out, ROOTSIFT, progress=die)
+    exchange(photos / "a.bmp", (photos / "b.bmp").read_bytes())
+    result = extract_all(photos, out, ROOTSIFT)
+    assert (result.photos, result.new) == (2, 2 if killed else 1)
+    a, b = (read_h5(out, name).descriptors for name in ("a.bmp", "b.bmp"))
+    assert np.array_equal(a, b)
+    exchange(photos / "a.bmp", b"no photo at all")
+    result = extract_all(photos, out, ROOTSIFT)
+    assert (result.photos, result.new, list(result.unreadable)) == (1, 0, ["a.bmp"])
+    assert h5_names(out) == ["b.bmp"]  # what was seen of another picture is not kept under this name
+
+
+def test_a_replaced_or_added_mask_is_noticed(tmp_path):
+    photos, masks, out = write_photos(tmp_path / "photos", ["a.png", "b.png"]), tmp_path / "masks", tmp_path / "f.h5"
+    settings = replace(ROOTSIFT, mask=str(masks))
+    left, right = np.zeros((120, 160), np.uint8), np.zeros((120, 160), np.uint8)
+    left[:, :80], right[:, 80:] = 255, 255
+    masks.mkdir()
+    cv2.imwrite(str(masks / "a.png.png"), left, [cv2.IMWRITE_PNG_COMPRESSION, 0])
+    assert extract_all(photos, out, settings).new == 2
+    assert (read_h5(out, "a.png").keypoints.xy[:, 0] < 81).all()
+    exchange(masks / "a.png.png", cv2.imencode(".png", right, [cv2.IMWRITE_PNG_COMPRESSION, 0])[1].tobytes())
+    assert extract_all(photos, out, settings).new == 1
+    assert (read_h5(out, "a.png").keypoints.xy[:, 0] > 79).all()
+    cv2.imwrite(str(masks / "b.png.png"), left)
+    assert extract_all(photos, out, settings).new == 1
+    assert (read_h5(out, "b.png").keypoints.xy[:, 0] < 81).all()
+
+
+def test_a_file_made_before_fingerprints_opens_and_is_extracted_again_once(tmp_path):
+    photos, out = write_photos(tmp_path / "photos", ["a.png"]), tmp_path / "f.h5"
+    extract_all(photos, out, ROOTSIFT)
+    with h5py.File(out, "a") as file:
+        del file["a.png"].attrs["fingerprint"]
+    assert len(read_h5(out, "a.png"))
+    assert [extract_all(photos, out, ROOTSIFT).new for _ in range(2)] == [1, 0]
 
 
 def test_features_of_two_kinds_are_not_mixed(tmp_path):

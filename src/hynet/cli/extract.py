@@ -1,5 +1,7 @@
 """Features of photos into one HDF5 file, in the layout that hloc reads. Run it again to go on.
 
+New photos are added; those whose photo or mask has changed are extracted again.
+
 Example: hynet extract photos/ --out features.h5
          hynet extract photos/ --out features.h5 --detector keynet --mask masks/
 """

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ import numpy as np
 from .. import images
 from ..descriptors.loading import models
 from ..errors import BadInput, UnreadableImage
+from ..system import fingerprints
 from ..system.files import whole
 from ..system.machine import cores
 from ..types import Progress, silent
@@ -81,7 +81,7 @@ def extract_all(
     jobs: int = 1,
     progress: Progress = silent,
 ) -> Extracted:
-    """Features of every photo into `out`, one group a photo; those already there are kept.
+    """Features of every photo into `out`, one group a photo; those of photos that have not changed are kept.
 
     HDF5 files do not survive a crash while they are written. So every photo becomes a small file of its own in
     `out`.parts, and `out` is put together whole at the end: what was done is never lost.
@@ -89,24 +89,30 @@ def extract_all(
     out, settings = Path(out), settings or Settings()
     parts = out.with_name(f"{out.name}.parts")
     named = name_photos(photos)
-    masks = _masks(settings.mask, named)
+    masks = find_masks(settings.mask, named)
     extract = settings.extractor()  # a wrong name is told here, before anything is written
     # Who calibrates or trains on between two runs does not mix two kinds.
     settings = replace(settings, support=extract.support, weights=_weights(settings.descriptor))
-    kept = _kept(out, settings)
-    todo = {name: path for name, path in named.items() if name not in kept and not _part(parts, name).exists()}
+    earlier = _earlier(out, settings)
     _claim(parts, settings)
+    begun = _begun(parts)
+    made = earlier | begun  # a part is younger than what the file holds of its photo
+    stale = _stale(made, named, masks)
+    for name in stale & begun.keys():
+        _part(parts, name).unlink()
+    kept = earlier.keys() - begun.keys() - stale
+    todo = [name for name in named if name in stale or name not in made]
 
     unreadable = {}
-    tasks = {name: Task(path, masks.get(name), _part(parts, name)) for name, path in todo.items()}
+    tasks = {name: Task(named[name], masks.get(name), _part(parts, name)) for name in todo}
     each = _in_turn(tasks, extract) if min(jobs, len(tasks)) < 2 else _at_once(tasks, settings, jobs)
     for count, (name, problem) in enumerate(each, start=len(named) - len(todo) + 1):
         progress(count, len(named), name)
         if problem:
             unreadable[name] = problem
 
-    new = {part.relative_to(parts).as_posix().removesuffix(PART): part for part in sorted(parts.rglob(f"*{PART}"))}
-    if new:
+    new = _parts(parts)
+    if new or (stale and kept):
         _assemble(out, kept, new, settings, extract.ratio)
     shutil.rmtree(parts)
     if not new and not kept:
@@ -128,10 +134,10 @@ def name_photos(photos: str | Path | Sequence[str | Path]) -> dict[str, Path]:
 
 def _weights(model: str) -> str | None:
     path = models().get(model, Path(model))
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.is_file() else None
+    return fingerprints.content(path)[:16] if path.is_file() else None
 
 
-def _masks(folder: str | None, photos: Mapping[str, Path]) -> dict[str, Path]:
+def find_masks(folder: str | None, photos: Mapping[str, Path]) -> dict[str, Path]:
     """Photo -> its mask, of those that have one."""
     if folder is None:
         return {}
@@ -143,13 +149,29 @@ def _masks(folder: str | None, photos: Mapping[str, Path]) -> dict[str, Path]:
     return found
 
 
-def _kept(out: Path, settings: Settings) -> set[str]:
-    """The photos that an earlier run finished."""
+def _earlier(out: Path, settings: Settings) -> dict[str, str | None]:
+    """The photos in the file, and what each was made from; None in files made before that was noted."""
     if not out.exists():
-        return set()
+        return {}
+    names = h5_names(out)
     with opened(out) as file:
         _check(file.attrs.get("settings"), settings, out)
-    return set(h5_names(out))
+        return {name: file[name].attrs.get("fingerprint") for name in names}
+
+
+def _begun(parts: Path) -> dict[str, str | None]:
+    """The same of a run that was cut off."""
+    found = {}
+    for name, part in _parts(parts).items():
+        with np.load(part) as stored:
+            found[name] = str(stored["fingerprint"]) if "fingerprint" in stored else None
+    return found
+
+
+def _stale(made: Mapping[str, str | None], photos: Mapping[str, Path], masks: Mapping[str, Path]) -> set[str]:
+    """Photos that are no longer what they were. One that has gone says nothing against the features it gave."""
+    now = {name: fingerprints.photo(photos[name], masks.get(name)) for name in made if name in photos}
+    return {name for name, content in now.items() if content not in (None, made[name])}
 
 
 def _claim(parts: Path, settings: Settings) -> None:
@@ -178,6 +200,10 @@ def _written(settings: Settings) -> str:
 
 def _part(parts: Path, name: str) -> Path:
     return parts / f"{name}{PART}"
+
+
+def _parts(parts: Path) -> dict[str, Path]:
+    return {part.relative_to(parts).as_posix().removesuffix(PART): part for part in sorted(parts.rglob(f"*{PART}"))}
 
 
 @dataclass(frozen=True)
@@ -229,6 +255,7 @@ def _main_left_alone() -> Iterator[None]:
 
 
 def _extract_one(extract: Extractor, task: Task) -> str | None:
+    seen = fingerprints.photo(task.photo, task.mask)  # before it is read: a change in between is noticed next time
     try:
         features = extract(task.photo, task.mask)
     except UnreadableImage as error:
@@ -236,11 +263,11 @@ def _extract_one(extract: Extractor, task: Task) -> str | None:
     except BadInput as error:  # a mask of another size, a photo like a thread
         return f"{task.photo}: {error}"
     with whole(task.part) as temporary:
-        np.savez(temporary, **columns(features))  # type: ignore[arg-type]
+        np.savez(temporary, fingerprint=np.array(seen or ""), **columns(features))  # type: ignore[arg-type]
     return None
 
 
-def _assemble(out: Path, kept: set[str], parts: Mapping[str, Path], settings: Settings, ratio: float | None) -> None:
+def _assemble(out: Path, kept: Set[str], parts: Mapping[str, Path], settings: Settings, ratio: float | None) -> None:
     with whole(out) as temporary, h5py.File(temporary, "w") as file:
         file.attrs["settings"] = _written(settings)
         if ratio is not None:
@@ -252,7 +279,10 @@ def _assemble(out: Path, kept: set[str], parts: Mapping[str, Path], settings: Se
         for name, part in parts.items():
             with np.load(part) as stored:
                 for key, column in stored.items():
-                    file.create_dataset(f"{name}/{key}", data=column)
+                    if key == "fingerprint":
+                        file.require_group(name).attrs[key] = str(column)
+                    else:
+                        file.create_dataset(f"{name}/{key}", data=column)
 
 
 # --- Several processes, each with its share of the cores ---
