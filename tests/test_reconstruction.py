@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -15,6 +16,7 @@ import h5py
 import numpy as np
 import pytest
 
+from conftest import exchange
 from hynet import colmap
 from hynet.cli import main
 from hynet.colmap import NotReconstructed
@@ -219,6 +221,26 @@ def test_photos_that_have_gone_or_changed_are_told(photos: Path, done: Reconstru
     (folder / "3.png").unlink()
     with pytest.raises(BadInput, match=r"also holds 3\.png"):
         run(folder, Path(done.model))
+
+
+def test_a_photo_of_equal_size_and_another_mask_are_noticed(photos: Path, done: Reconstructed, tmp_path: Path):
+    folder, masks, out = tmp_path / "photos", tmp_path / "masks", tmp_path / "model"
+    shutil.copytree(photos, folder)
+    large, small = sorted(folder.glob("*.png"), key=lambda path: -path.stat().st_size)[:2]
+    exchange(large, small.read_bytes())
+    with pytest.raises(BadInput, match=f"another photo {large.name}"):
+        run(folder, Path(done.model))
+
+    masks.mkdir()
+    mask = np.full((300, 400), 255, np.uint8)
+    cv2.imwrite(str(masks / "0.png.png"), mask)
+    settings = replace(SETTINGS, mask=str(masks))
+    before = run(photos, out, settings=settings)
+    assert run(photos, out, settings=settings) == before
+    mask[:, 200:] = 0
+    cv2.imwrite(str(masks / "0.png.png"), mask)
+    with pytest.raises(BadInput, match=r"another photo 0\.png, or with another mask"):
+        run(photos, out, settings=settings)
 
 
 def test_a_run_that_is_done_maps_nothing_again(photos: Path, done: Reconstructed):

@@ -6,7 +6,6 @@ was, photos added to the folder are added to the model, and a run that is done c
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
@@ -21,8 +20,9 @@ import numpy as np
 from .. import colmap, images
 from ..colmap import Funnel, Model, NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
-from ..extractors.folder import Settings, extract_all, name_photos
-from ..extractors.hloc_file import h5_names, opened, read_h5
+from ..extractors.folder import Settings, extract_all, find_masks, name_photos
+from ..extractors.patchwise import h5_names, opened, read_h5
+from ..system import fingerprints
 from ..system.files import whole
 from ..system.machine import cores
 from ..types import Array, Features, Progress, Table, silent
@@ -83,15 +83,18 @@ def reconstruct(
     ratio = _ratio(ratio, settings, features)
     jobs = jobs or len(cores())
     file = out / "features.h5" if features is None else Path(features)
+    masks = find_masks(settings.mask, named) if features is None else {}
     with _alone(out):
         note = _note(out, Path(photos), file, _options(settings, features, ratio, camera))
-        _check_photos(out, named)
+        contents = {name: fingerprints.photo(photo, masks.get(name)) for name, photo in named.items()}
+        _check_photos(out, contents)
         if features is None:
             unreadable = _extract(Path(photos), file, settings, len(named), jobs, progress)
         else:
             unreadable = _missing(named, file)
         readable = {name: named[name] for name in named if name not in unreadable}
-        _write(out / "photos.json", {**note, "unreadable": unreadable, "bytes": _bytes(readable)})
+        seen = {name: contents[name] for name in readable}
+        _write(out / "photos.json", {**note, "unreadable": unreadable, "contents": seen})
         with colmap.opened(out / "database.db") as store:
             _add_photos(store, readable, file, camera)
             chosen = pairing.choose_pairs(pairs, store.names, lambda name: read_h5(file, name).descriptors)
@@ -171,7 +174,7 @@ def _before(out: Path) -> dict[str, Any]:
     """What photos.json says of an earlier run; nothing where there was none."""
     try:
         told = json.loads((out / "photos.json").read_text())
-        return {key: told[key] for key in ("features", "settings", "bytes")}
+        return {key: told[key] for key in ("features", "settings", "contents")}
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError):
@@ -180,17 +183,15 @@ def _before(out: Path) -> dict[str, Any]:
         ) from None
 
 
-def _check_photos(out: Path, photos: Mapping[str, Path]) -> None:
+def _check_photos(out: Path, contents: Mapping[str, str | None]) -> None:
     """Those that are in the model already must still be there, and the same: it keeps what it saw of them."""
-    for name, size in _before(out).get("bytes", {}).items():
-        if name not in photos:
+    for name, before in _before(out).get("contents", {}).items():
+        if name not in contents:
             raise BadInput(f"{out} also holds {name}, which is not in the folder; choose another folder for the model.")
-        if photos[name].stat().st_size != size:
-            raise BadInput(f"{out} was made from another photo {name}; choose another folder for the model.")
-
-
-def _bytes(photos: Mapping[str, Path]) -> dict[str, int]:
-    return {name: photo.stat().st_size for name, photo in photos.items()}
+        if contents[name] != before:
+            raise BadInput(
+                f"{out} was made from another photo {name}, or with another mask; choose another folder for the model."
+            )
 
 
 # --- Features ---
@@ -318,8 +319,7 @@ def _mapped(database: Path, mapper: str, known_cameras: bool) -> Any:
 
 def _digest(funnel: Funnel, mapper: str, known_cameras: bool) -> str:
     pairs = sorted((*pair, count, funnel.inliers[pair]) for pair, count in funnel.matches.items())
-    told = json.dumps([list(funnel.keypoints.items()), pairs, mapper, known_cameras])
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    return fingerprints.values([list(funnel.keypoints.items()), pairs, mapper, known_cameras])
 
 
 def _colours(model: Model, photos: Mapping[str, Path]) -> Array:
