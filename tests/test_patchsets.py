@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from conftest import exchange
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.patchsets import build as patchsets
@@ -166,6 +169,23 @@ def test_a_second_run_makes_nothing_again_and_a_new_scene_extends_the_set(made, 
     assert extended["scenes"][1]["first_patch"] == extended["scenes"][0]["patches"]
     patches, *_ = read_phototour(out)
     assert len(patches) == sum(scene["patches"] for scene in extended["scenes"])
+
+
+def test_a_scene_with_a_replaced_photo_is_made_again_even_if_size_and_time_are_equal(
+    made, photos: Path, tmp_path: Path
+):
+    out, folder, settings = tmp_path / "set", tmp_path / "planes", patchsets.Settings(max_keypoints=1200)
+    shutil.copytree(made[0], out)
+    shutil.copytree(photos / "planes", folder)
+    part = out / ".parts" / "planes" / "patches.npy"
+    before, content = part.stat().st_mtime_ns, part.read_bytes()
+    os.utime(folder / "0.png")
+    patchsets.build([folder], out, settings=settings)
+    assert part.stat().st_mtime_ns == before  # touched, but the same
+    large, small = sorted(folder.glob("*.png"), key=lambda path: -path.stat().st_size)[:2]
+    exchange(large, small.read_bytes())
+    patchsets.build([folder], out, settings=settings)
+    assert part.read_bytes() != content
 
 
 def test_a_killed_run_leaves_nobody_behind_and_is_taken_up(photos: Path, tmp_path: Path):

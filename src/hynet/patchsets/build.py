@@ -30,6 +30,7 @@ from ..datasets import ubc
 from ..errors import BadInput, DataNotFound
 from ..patches import SUPPORT_SIGMAS, cut
 from ..sfm import sift_for_patches as sfm
+from ..system import fingerprints
 from ..system.files import whole
 from ..system.machine import cores
 from ..types import Array, PatchSet, Progress, silent
@@ -45,6 +46,7 @@ class Settings:
 
 
 DEFAULTS = Settings()
+Files = list[list[str | None]]  # name and fingerprint of each photo
 
 
 def build(
@@ -120,12 +122,16 @@ def _is_done(part: Path, folder: Path) -> bool:
     return (part / "part.json").exists() and assembly.read(part / "part.json")["files"] == _files(folder)
 
 
-def _files(folder: Path) -> list[list[Any]]:
-    """Names and sizes of the photos: when they change, the scene is made again."""
+def _photos(folder: Path) -> list[Path]:
     try:
-        return [[str(path.relative_to(folder)), path.stat().st_size] for path in images.list_photos(folder)]
+        return images.list_photos(folder)
     except DataNotFound:
         return []
+
+
+def _files(folder: Path) -> Files:
+    """Names and contents of the photos: when they change, the scene is made again."""
+    return [[str(path.relative_to(folder)), fingerprints.photo(path)] for path in _photos(folder)]
 
 
 def _make_parts(
@@ -139,7 +145,7 @@ def _make_parts(
     with ThreadPoolExecutor(workers) as pool:
         jobs = {
             pool.submit(_make_part_apart, name, folder, parts, settings, threads, running): name
-            for name, folder in sorted(todo.items(), key=lambda item: -len(_files(item[1])))  # the longest first
+            for name, folder in sorted(todo.items(), key=lambda item: -len(_photos(item[1])))  # the longest first
         }
         try:
             for done, job in enumerate(as_completed(jobs)):
@@ -165,7 +171,7 @@ def _make_part_apart(
     if process.returncode not in (0, -signal.SIGINT, -signal.SIGTERM):
         why = (errors.strip().splitlines() or [f"its process ended with code {process.returncode}"])[-1]
         # Without its files it does not count as done: the next run tries again.
-        _write_part(parts, {**_skipped(name, folder, settings, f"failed: {why}"), "files": None})
+        _write_part(parts, {**_skipped(name, _files(folder), settings, f"failed: {why}"), "files": None})
 
 
 def _make_part_here(task: str) -> None:
@@ -185,7 +191,8 @@ def _end_with(parent: int) -> None:
 
 def make_part(name: str, folder: Path, parts: Path, settings: Settings, threads: int) -> None:
     """One scene, from its photos to SET/.parts/NAME, which appears whole. A scene that cannot be made says why."""
-    work = _work_folder(name, folder, parts, settings)
+    files = _files(folder)  # before they are read: a change in between is noticed next time
+    work = _work_folder(name, files, parts, settings)
     try:
         scene = sfm.reconstruct_sift(
             images.list_photos(folder), work, max_keypoints=settings.max_keypoints, threads=threads
@@ -194,10 +201,10 @@ def make_part(name: str, folder: Path, parts: Path, settings: Settings, threads:
         if len(tracks.photo) == 0:
             raise sfm.NotReconstructed("no keypoint was seen twice.")
     except (sfm.NotReconstructed, DataNotFound) as error:
-        _write_part(parts, _skipped(name, folder, settings, str(error)))
+        _write_part(parts, _skipped(name, files, settings, str(error)))
     else:
         told = {
-            **_skipped(name, folder, settings, None),
+            **_skipped(name, files, settings, None),
             "registered": len(scene.photos),
             "points": int(tracks.point[-1]) + 1,
             "patches": len(tracks.point),
@@ -209,10 +216,10 @@ def make_part(name: str, folder: Path, parts: Path, settings: Settings, threads:
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _work_folder(name: str, folder: Path, parts: Path, settings: Settings) -> Path:
+def _work_folder(name: str, files: Files, parts: Path, settings: Settings) -> Path:
     """Where a run that was cut off goes on, unless photos or settings are not those it began with."""
     work = parts / f".work-{name}"
-    key = json.dumps([_files(folder), asdict(settings)])
+    key = json.dumps([files, asdict(settings)])
     if not (work / "key.json").exists() or (work / "key.json").read_text() != key:
         shutil.rmtree(work, ignore_errors=True)
         with whole(work / "key.json") as temporary:
@@ -220,8 +227,7 @@ def _work_folder(name: str, folder: Path, parts: Path, settings: Settings) -> Pa
     return work
 
 
-def _skipped(name: str, folder: Path, settings: Settings, reason: str | None) -> dict[str, Any]:
-    files = _files(folder)
+def _skipped(name: str, files: Files, settings: Settings, reason: str | None) -> dict[str, Any]:
     return {"name": name, "settings": asdict(settings), "photos": len(files), "skipped": reason, "files": files}
 
 
