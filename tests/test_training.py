@@ -185,6 +185,22 @@ def test_a_run_is_not_overwritten_nor_continued_as_another(tmp_path, patches):
         again(data=replace(patches, patches=changed))
     again(config=replace(SMALL, steps=1, log_every=3))
 
+    old = checkpoints.read(tmp_path / "last.pt")  # as checkpoints were: a sample of the patches, nothing of the others
+    del old["about"]["data"]["a"]["content"]
+    checkpoints.save(tmp_path / "last.pt", old)
+    with pytest.raises(BadInput, match="give the same sets unchanged"):
+        again(data=replace(patches, patches=changed))
+    again()
+
+
+def test_every_patch_of_a_set_is_part_of_its_fingerprint():
+    patches = np.zeros((10_000, 4, 4), np.uint8)
+    before = checkpoints.fingerprint(PatchSet(patches, np.arange(10_000) // 2))
+    patches[1, 2, 3] = 1  # rows 0, 2, 4, 7 ... are in the sample
+    after = checkpoints.fingerprint(PatchSet(patches, np.arange(10_000) // 2))
+    assert before["sha256"] == after["sha256"]  # all that older checkpoints know
+    assert before["content"] != after["content"]
+
 
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path, patches):
     config = replace(SMALL, learning_rate=1e37, schedule="constant", checkpoint_minutes=0.0, average=0.0)

@@ -19,13 +19,14 @@ import torch
 from .. import __version__
 from ..descriptors.layers import Network
 from ..errors import BadInput, BadWeights
+from ..system import fingerprints
 from ..system.files import whole
 from ..types import PatchSet
 from .configuration import TrainConfig
 
 LAST, BEST, ABOUT = "last.pt", "best.pt", "run.json"
 FREE_TO_CHANGE = {"validate_minutes", "checkpoint_minutes", "log_every"}  # settings that no weight depends on
-SAMPLED_PATCHES = 4096  # of each set go into its fingerprint: enough to notice another set, and quick
+SAMPLED_PATCHES = 4096  # of each set: all that older checkpoints know of it
 
 
 @dataclass
@@ -124,7 +125,8 @@ def check_same_run(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any])
     if changed:
         told = ", ".join(f"{name} was {before.get(name)}, now {after.get(name)}" for name in changed)
         raise BadInput(f"{path} was made with other settings ({told}); use the same, or choose another --out.")
-    prints = [[one["sha256"] for one in some["data"].values()] for some in (saved, now)]
+    known_by = "content" if all("content" in one for one in saved["data"].values()) else "sha256"
+    prints = [[one[known_by] for one in some["data"].values()] for some in (saved, now)]
     if prints[0] != prints[1]:
         raise BadInput(
             f"{path} was trained on {', '.join(saved['data'])} as they were then, which is not what is given now "
@@ -135,11 +137,16 @@ def check_same_run(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any])
 def fingerprint(patch_set: PatchSet) -> dict[str, Any]:
     """What tells a set from another, or from itself before it was changed."""
     chosen = np.unique(np.linspace(0, len(patch_set) - 1, SAMPLED_PATCHES).astype(np.int64))
-    content = hashlib.sha256(patch_set.patches[chosen].tobytes())
-    for column in (patch_set.points, patch_set.images, patch_set.scenes, patch_set.places, patch_set.hard_pairs):
-        content.update(b"-" if column is None else column.tobytes())
-    points = len(np.unique(patch_set.points))
-    return {"patches": len(patch_set), "points": points, "sha256": content.hexdigest()}
+    sample = hashlib.sha256(patch_set.patches[chosen].tobytes())
+    columns = (patch_set.points, patch_set.images, patch_set.scenes, patch_set.places, patch_set.hard_pairs)
+    for column in columns:
+        sample.update(b"-" if column is None else column.tobytes())
+    return {
+        "patches": len(patch_set),
+        "points": len(np.unique(patch_set.points)),
+        "sha256": sample.hexdigest(),
+        "content": fingerprints.arrays(patch_set.patches, *columns),
+    }
 
 
 def environment() -> dict[str, Any]:
