@@ -12,11 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import geometry, metrics
+from .. import geometry, matchers, metrics
 from ..datasets import sequences
 from ..datasets.sequences import ImageSequence
-from ..matchers import nearest as matching
-from ..matchers.nearest import THRESHOLDS, match
+from ..matchers.nearest import match
+from ..matchers.verification import THRESHOLDS
 from ..system import cache, fingerprints
 from ..types import Array, Features, Progress, silent
 from .harness import comparing
@@ -134,7 +134,7 @@ def _measured(method: Method, sequence: ImageSequence) -> dict[str, Array]:
         "features": [key(method, photo) for photo in sequence.photos],
         "homographies": [H.tolist() for H in sequence.homographies],
         "ratio": first.ratio,
-        "code": fingerprints.code(sys.modules[__name__], matching, geometry, metrics),
+        "code": fingerprints.code(sys.modules[__name__], matchers, geometry, metrics),
     }
     return cache.arrays(told, measure)
 

@@ -21,7 +21,7 @@ from .. import colmap, images
 from ..colmap import Funnel, Model, NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
 from ..extractors.folder import Settings, extract_all, find_masks, name_photos
-from ..extractors.patchwise import h5_names, opened, read_h5
+from ..extractors.hloc_file import h5_names, opened, read_h5
 from ..system import fingerprints
 from ..system.files import whole
 from ..system.machine import cores

@@ -15,15 +15,12 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from ... import colmap, images, metrics
+from ... import colmap, images, matchers, metrics, sfm
 from ...datasets import scenes
 from ...errors import BadInput, DataNotFound
 from ...extractors.folder import name_photos
-from ...extractors.patchwise import write_group
-from ...matchers import nearest as matching
+from ...extractors.hloc_file import write_group
 from ...sfm import camera_errors as alignment
-from ...sfm import matches as match_all
-from ...sfm import reconstruction
 from ...sfm.reconstruction import Reconstructed, reconstruct
 from ...system import cache, fingerprints
 from ...system.files import whole
@@ -157,7 +154,7 @@ def _place(work: Path | None, scene: Scene, method: Method) -> Path:
             "method": method.fingerprint or method.name,
             "photos": {name: fingerprints.content(photo) for name, photo in name_photos(scene.folder).items()},
             "camera": scene.camera,
-            "code": fingerprints.code(colmap, match_all, matching, reconstruction),
+            "code": fingerprints.code(colmap, matchers, sfm),
         }
     )
     name = f"{scene.name}-{Path(method.name).name}".replace("/", "-")

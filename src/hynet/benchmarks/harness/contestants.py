@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...descriptors import resizing as door
+from ...descriptors import resizing
 from ...descriptors.loading import load, models
 from ...errors import BadInput
 from ...system import fingerprints
@@ -42,7 +42,7 @@ def fingerprint(name: str, descriptor: Descriptor) -> str:
     weights = models().get(name, Path(name))
     known_by = fingerprints.content(weights) if weights.is_file() else name
     own = {sys.modules[kind.__module__] for kind in type(descriptor).__mro__ if kind.__module__ != "builtins"}
-    return fingerprints.values([known_by, fingerprints.code(door, *own)])
+    return fingerprints.values([known_by, fingerprints.code(resizing, *own)])
 
 
 def _entered(name: str) -> Contestant:

@@ -12,13 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from ... import detectors, images, patches, types
-from ... import extractors as endtoend
+from ... import detectors, extractors, images, patches, types
 from ...errors import BadData, BadInput
-from ...extractors import EndToEnd, find
-from ...extractors import patchwise as extractors
+from ...extractors import EndToEnd, find, patchwise
 from ...extractors.calibrated import saved
-from ...extractors.patchwise import Extractor, h5_names, read_h5
+from ...extractors.hloc_file import h5_names, read_h5
+from ...extractors.patchwise import Extractor
 from ...system import cache, fingerprints
 from ...types import Array, Features, Keypoints
 from . import contestants
@@ -26,7 +25,7 @@ from .contestants import Contestant, Model
 from .sanity import SANITY
 
 # Our code that a photo goes through before it is described
-DETECTION = (detectors, extractors, images, types)
+DETECTION = (detectors, patchwise, images, types)
 
 
 @dataclass(frozen=True)
@@ -128,7 +127,7 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting) -> Metho
 
 def _end_to_end(name: str, extract: EndToEnd, setting: Setting) -> Method:
     known_by = fingerprints.content(Path(name)) if Path(name).is_file() else name
-    made = [known_by, setting.max_keypoints, fingerprints.code(endtoend, images, types)]
+    made = [known_by, setting.max_keypoints, fingerprints.code(extractors, images, types)]
     method = Method(name, extract, fingerprints.values(made))
     return _cached(method, extract.ratio or 1.0)  # whose authors use no ratio test is matched without one
 

@@ -16,14 +16,11 @@ from typing import Any
 import h5py
 import numpy as np
 
-from ... import colmap, geometry, metrics
+from ... import colmap, geometry, matchers, metrics, sfm
 from ...datasets.scenes import Scene, View, second_from_first
 from ...errors import BadData
 from ...extractors.hloc_file import write_group
 from ...geometry import Pose, pose_error
-from ...matchers import nearest as matching
-from ...sfm import matches as match_all
-from ...sfm import reconstruction
 from ...sfm.reconstruction import reconstruct
 from ...system import cache, fingerprints
 from ...types import Array, Progress, silent
@@ -102,5 +99,5 @@ def _key(method: Method, scene: Scene, bag: Bag, ratio: float) -> dict[str, Any]
         "features": [key(method, view.photo) for view in views],
         "cameras": [view.told() for view in views],
         "ratio": ratio,
-        "code": fingerprints.code(sys.modules[__name__], reconstruction, match_all, colmap, matching, geometry),
+        "code": fingerprints.code(sys.modules[__name__], colmap, matchers, sfm, geometry),
     }

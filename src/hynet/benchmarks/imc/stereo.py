@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import geometry
+from ... import geometry, matchers
 from ...datasets import scenes
 from ...datasets.scenes import Scene, View, second_from_first
-from ...matchers import nearest as matching
 from ...matchers.nearest import nearest
 from ...system import cache, fingerprints
 from ...types import Array, Features, Progress, silent
@@ -119,5 +118,5 @@ def _key(method: Method, scene: Scene, pairs: Sequence[tuple[str, str]], ratio: 
         "pairs": pairs,
         "ratio": ratio,
         "seeds": seeds,
-        "code": fingerprints.code(sys.modules[__name__], matching, geometry, scenes),
+        "code": fingerprints.code(sys.modules[__name__], matchers, geometry, scenes),
     }
