@@ -29,7 +29,7 @@ from .files import whole
 from .machine import cache_folder
 
 YOUNG = 2_000_000_000  # nanoseconds: the coarsest file systems (FAT) count time in steps of two seconds
-SOURCES = (".py", ".onnx", ".safetensors")  # a detector's weights lie beside its code
+SOURCES = (".py", ".onnx", ".safetensors")  # weights lie beside the code of their package
 LIBRARIES = "numpy opencv-contrib-python-headless pillow onnxruntime torch kornia pydegensac poselib pycolmap"
 
 Known = dict[str, list[Any]]  # path -> its stamp when it was read, and the sha256 of what it held

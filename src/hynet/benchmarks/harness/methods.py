@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import detectors, extractors, images, patches, types
+from ... import detectors, extractors, images, models, patches, types
 from ...errors import BadData, BadInput
 from ...extractors import EndToEnd, find, patchwise
 from ...extractors.calibrated import saved
@@ -25,7 +25,7 @@ from .contestants import Contestant, Model
 from .sanity import SANITY
 
 # Our code that a photo goes through before it is described
-DETECTION = (detectors, patchwise, images, types)
+DETECTION = (detectors, models, patchwise, images, types)
 
 
 @dataclass(frozen=True)
