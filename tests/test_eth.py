@@ -9,7 +9,6 @@ import cv2
 import numpy as np
 import pytest
 
-from hynet.benchmarks import BENCHMARKS
 from hynet.benchmarks.eth import evaluate as eth
 from hynet.benchmarks.eth import paper as eth_paper
 from hynet.benchmarks.harness.contestants import Contestant
@@ -98,4 +97,3 @@ def test_the_paper_is_beside_its_own_scenes_only():
     assert both is not None
     assert "Herz-Jesus-P8: SIFT (11.3K)" in both.rows
     assert eth_paper.paper(["garden"]) is None
-    assert BENCHMARKS["eth"].file == "eth"
