@@ -52,8 +52,15 @@ def test_the_number_of_threads_changes_nothing(exported, patches):
 @pytest.mark.parametrize("content", [b"", b"not a model"])
 def test_a_file_that_is_no_model_gets_one_sentence(content, tmp_path):
     (tmp_path / "m.onnx").write_bytes(content)
-    with pytest.raises(BadWeights, match="is not a descriptor in ONNX"):
+    with pytest.raises(BadWeights, match="is not a network in ONNX"):
         load(tmp_path / "m.onnx")
+
+
+def test_a_network_that_is_no_descriptor_gets_one_sentence():
+    from hynet.detectors.keynet import SHIPPED
+
+    with pytest.raises(BadWeights, match="is another network than a descriptor"):
+        load(SHIPPED)
 
 
 def test_the_default_model_ships_and_tells_matching_patches_from_others():

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadWeights
+from ..onnx_runtime import session
 from ..system.machine import cores
 from ..types import Array, Descriptor
 from .resizing import enter
@@ -23,21 +24,14 @@ class OnnxEngine:
     """
 
     def __init__(self, path: str | Path, threads: int | None = None) -> None:
-        import onnxruntime
-
         self.threads = threads or len(cores())
-        options = onnxruntime.SessionOptions()
         # Each thread takes tiles of its own: threads that share a layer wait for each other after every one.
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 3  # its warnings are about its own optimisations
+        self._session = session(path, threads=1)
         try:
-            self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
             (patches,), (descriptors,) = self._session.get_inputs(), self._session.get_outputs()
             self.patch_size, self.dim = int(patches.shape[-1]), int(descriptors.shape[-1])
-        except Exception as error:  # ONNX Runtime raises its own kind for each way in which a file can be broken
-            raise BadWeights(
-                f"{path} is not a descriptor in ONNX ({type(error).__name__}); `hynet export` writes one."
-            ) from None
+        except (ValueError, TypeError, IndexError):  # other inputs and outputs, or of other shapes
+            raise BadWeights(f"{path} is another network than a descriptor; `hynet export` writes one.") from None
         self._names = [descriptors.name], patches.name
         self.about: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
         tell(self, self.about)

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from ..errors import BadInput, BadWeights, need
-from ..models import shipped
+from ..onnx_runtime import session
 from ..system.machine import cores
 from ..types import Array, Keypoints
 from .orientation import dominant, vertex
@@ -91,20 +91,10 @@ def network(weights: str | Path) -> Scores:
 
         return by_torch
 
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = len(cores())
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # as in hynet.engines
-    try:
-        session = onnxruntime.InferenceSession(weights, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime raises its own kind for each way in which a file can be broken
-        raise BadWeights(
-            f"{weights} is not Key.Net in ONNX ({type(error).__name__}); `hynet train keynet` writes one."
-        ) from None
-    if [some.name for some in (*session.get_inputs(), *session.get_outputs())] != ["image", "scores"]:
+    opened = session(weights, threads=len(cores()))
+    if [some.name for some in (*opened.get_inputs(), *opened.get_outputs())] != ["image", "scores"]:
         raise BadWeights(f"{weights} is another network than Key.Net; `hynet train keynet` writes one.")
-    return lambda image: session.run(["scores"], {"image": image})[0]
+    return lambda image: opened.run(["scores"], {"image": image})[0]
 
 
 def score_map(score: Scores, pixels: Array) -> Array:
