@@ -10,6 +10,8 @@ Names are imported when they are first used, so that `import hynet` costs nothin
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -25,8 +27,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Modules that moved can still be imported by the names they had.
-__path__ += [f"{folder}/former" for folder in __path__]
+# ONNX Runtime collects telemetry from its import on, if this is not set before. Where it is too late for that,
+# hynet.onnx_runtime does what is left.
+if "onnxruntime" not in sys.modules:
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 # public name -> the module it lives in; a module itself lives in the package
 _HOMES = {

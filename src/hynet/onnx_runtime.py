@@ -1,7 +1,10 @@
-"""The one place that opens ONNX Runtime, with our options."""
+"""The one place that opens ONNX Runtime: with our options, and without its telemetry."""
 
 from __future__ import annotations
 
+import os
+import warnings
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +13,7 @@ from .errors import BadWeights
 
 def session(path: str | Path, threads: int) -> Any:
     """The network in an .onnx file, ready to run on that many threads."""
-    import onnxruntime
-
+    onnxruntime = _runtime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     # Threads that spin while they wait are slower than sleeping ones where a core is shared.
@@ -24,3 +26,20 @@ def session(path: str | Path, threads: int) -> Any:
             f"{path} is not a network in ONNX ({type(error).__name__}); "
             "`hynet export` writes descriptors, `hynet train keynet` a detector."
         ) from None
+
+
+@cache  # so that it warns once
+def _runtime() -> Any:
+    """ONNX Runtime; `import hynet` has switched its telemetry off before, unless someone else imported it earlier."""
+    import onnxruntime
+
+    disabled = os.environ.get("ORT_DISABLE_TELEMETRY")
+    if disabled != "0":  # which is a user's own choice
+        onnxruntime.disable_telemetry_events()  # all there is on Windows, where the variable is not read
+    if disabled is None:
+        warnings.warn(
+            "onnxruntime was imported before hynet, which has now switched its telemetry off, but what it collected "
+            "until then may be stored and sent; ORT_DISABLE_TELEMETRY=1 in the environment prevents that.",
+            stacklevel=2,
+        )
+    return onnxruntime
