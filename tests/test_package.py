@@ -18,18 +18,15 @@ SOURCE = Path(hynet.__file__).parent
 # Who may import whom: strictly down. docs/architecture.md shows the same table.
 LAYERS = [
     "errors",
-    "types files machine",
-    "similarity metrics images geometry mining door calibration pages onnx_runtime",
-    "descriptors detectors losses patches datasets engines drawing colmap alignment",
-    "loading affine",
-    "features matching sfm exporting endtoend",
-    "training truth pairing match_all",
-    "correspondence extraction tuning example",
-    "assembly reconstruction",
-    "patchsets",
-    "benchmarks figures",
-    "report view doctor bench",
-    "cli app",
+    "types",
+    "system models",
+    "similarity metrics images geometry mining patches",
+    "losses drawing descriptors detectors datasets colmap",
+    "extractors matchers",
+    "sfm training export",
+    "calibration patchsets benchmarks",
+    "pages bench",
+    "cli",
     "__main__",
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names.split()}
@@ -39,8 +36,7 @@ HOMES = {
     "torch": "descriptors detectors extractors losses mining training export bench",
     "pycolmap": "colmap",
     "tyro": "cli",
-    "onnxruntime": "onnx_runtime",
-    "gradio": "app",
+    "onnxruntime": "system",
 }
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadWeights
-from ..onnx_runtime import session
 from ..system.machine import cores
+from ..system.onnx_runtime import session
 from ..types import Array, Descriptor
 from .resizing import enter
 

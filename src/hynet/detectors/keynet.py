@@ -11,8 +11,8 @@ import cv2
 import numpy as np
 
 from ..errors import BadInput, BadWeights, need
-from ..onnx_runtime import session
 from ..system.machine import cores
+from ..system.onnx_runtime import session
 from ..types import Array, Keypoints
 from .orientation import dominant, vertex
 from .selection import best, masked

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .errors import BadWeights
+from ..errors import BadWeights
 
 
 def session(path: str | Path, threads: int) -> Any:
