@@ -28,9 +28,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # ONNX Runtime collects telemetry from its import on, if this is not set before. Where it is too late for that,
-# hynet.onnx_runtime does what is left.
+# system/onnx_runtime.py does what is left.
 if "onnxruntime" not in sys.modules:
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
+# Modules that moved can still be imported by the names they had.
+__path__ += [f"{folder}/former" for folder in __path__]
 
 # public name -> the module it lives in; a module itself lives in the package
 _HOMES = {

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 
 from ..errors import BadInput, BadWeights, need
+from ..models import shipped
 from ..system.machine import cores
 from ..system.onnx_runtime import session
 from ..types import Array, Keypoints
