@@ -65,13 +65,16 @@ def norms(a: Tensor, p: Tensor) -> Tensor:
 
 def second_order(a: Tensor, p: Tensor, neighbours: int = 8) -> Tensor:
     count = len(a)
+    lists: list[set[int]] = []
+    for i in range(count):
+        lists.append(set())
+        for x, others in ((a[i], a), (p[i], p), (a[i], p), (p[i], a)):
+            order = sorted((j for j in range(count) if j != i), key=lambda j: distance(x, others[j]).item())
+            lists[i] |= set(order[:neighbours])
     rows = []
     for i in range(count):
-        chosen: set[int] = set()
-        for x, others in ((a[i], a), (p[i], p), (a[i], p)):
-            order = sorted((j for j in range(count) if j != i), key=lambda j: distance(x, others[j]).item())
-            chosen |= set(order[:neighbours])
-        squares = [(distance(a[i], a[j]) - distance(p[i], p[j])) ** 2 for j in sorted(chosen)]
+        chosen = [j for j in range(count) if j in lists[i] or i in lists[j]]
+        squares = [(distance(a[i], a[j]) - distance(p[i], p[j])) ** 2 for j in chosen]
         rows.append(torch.sqrt(sum(squares) + 1e-6))
     return mean(rows)
 

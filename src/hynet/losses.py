@@ -261,14 +261,16 @@ def one_threshold(d_pos: Tensor, d_neg: Tensor, width: float = 0.05) -> Tensor:
 def second_order(a: Tensor, p: Tensor) -> Tensor:
     """R_SOS: neighbours of an anchor should be as far from it as their partners are from its partner. Unit rows.
 
-    Neighbours are the union of the 8 nearest over L, R and LR.
+    Neighbours are the union of the 8 nearest over L, R, LR and RL, made symmetric: either may list the other.
     """
     left, right = distance(a @ a.T), distance(p @ p.T)  # (N, N)
     with torch.no_grad():
         neighbours = torch.zeros_like(left, dtype=torch.bool)
-        for matrix in (left, right, distance(a @ p.T)):
+        across = distance(a @ p.T)
+        for matrix in (left, right, across, across.T):
             others = matrix.clone().fill_diagonal_(torch.inf)
             neighbours.scatter_(1, others.topk(min(NEIGHBOURS, len(a) - 1), largest=False).indices, True)
+        neighbours = neighbours | neighbours.T
     return ((left - right).square() * neighbours).sum(1).add(1e-6).sqrt().mean()
 
 
