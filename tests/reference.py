@@ -35,13 +35,14 @@ def hinge(x: Tensor) -> Tensor:
     return torch.clamp(x, min=0)
 
 
-def hardest(a: Tensor, p: Tensor, i: int, allowed=None, pool=(), pool_allowed=None) -> Tensor:
-    """The nearest stranger of pair i: over anchor-anchor, positive-positive, anchor-positive, positive-anchor."""
+def hardest(a: Tensor, p: Tensor, i: int, allowed=None, pool=(), pool_allowed=None, across=False) -> Tensor:
+    """The nearest stranger of pair i: over anchor-positive, positive-anchor, and within each side but for `across`."""
     best, nearest = inf, torch.tensor(2.0, dtype=a.dtype)
     candidates = []
     for j in range(len(a)):
         if j != i and (allowed is None or allowed[i][j]):
-            candidates += [(a[i], a[j]), (p[i], p[j]), (a[i], p[j]), (p[i], a[j])]
+            candidates += [(a[i], p[j]), (p[i], a[j])]
+            candidates += [] if across else [(a[i], a[j]), (p[i], p[j])]
     for m in range(len(pool)):
         if pool_allowed is None or pool_allowed[i][m]:
             candidates += [(a[i], pool[m]), (p[i], pool[m])]
@@ -123,6 +124,11 @@ def loss_b(a, p, margin_s=0.9, margin_d=1.2, alpha=2.0, allowed=None):
 
 
 def hardnet(a, p, margin=1.0, allowed=None):
+    d_neg = [hardest(a, p, i, allowed, across=True) for i in range(len(a))]
+    return mean([hinge(margin + distance(a[i], p[i]) - d_neg[i]) for i in range(len(a))])
+
+
+def hardnet_four(a, p, margin=1.0, allowed=None):
     return mean([hinge(margin + distance(a[i], p[i]) - hardest(a, p, i, allowed)) for i in range(len(a))])
 
 
@@ -203,6 +209,7 @@ LOSSES = {
     "loss_a": loss_a,
     "loss_b": loss_b,
     "hardnet": hardnet,
+    "hardnet_four": hardnet_four,
     "sosnet": sosnet,
     "tfeat": tfeat,
     "l2net": l2net,

@@ -23,6 +23,7 @@ AUTHORS = {
     "hynet": lambda a, p: LOSSES["hynet"](a, p).total,
     "hynet_sosr": lambda a, p: LOSSES["hynet"](a, p, sosr=1.0).total,
     "sosnet": lambda a, p: LOSSES["sosnet"](a, p).total,
+    "hardnet": lambda a, p: LOSSES["hardnet"](a, p).total,
     "second_order": lambda a, p: second_order(unit(a), unit(p)),
     "l2net_relative": lambda a, p: LOSSES["l2net"](a, p).terms["relative"],
 }

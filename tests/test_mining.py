@@ -16,11 +16,11 @@ def batch(seed: int, pairs: int = 7, dim: int = 6) -> tuple[torch.Tensor, torch.
     return a, a + 0.7 * torch.randn(pairs, dim, generator=random, dtype=torch.float64)
 
 
-@given(seed=st.integers(0, 10_000), pairs=st.integers(2, 9))
-def test_the_hardest_stranger_is_the_one_a_loop_finds(seed, pairs):
+@given(seed=st.integers(0, 10_000), pairs=st.integers(2, 9), across=st.booleans())
+def test_the_hardest_stranger_is_the_one_a_loop_finds(seed, pairs, across):
     a, p = batch(seed, pairs)
-    expected = torch.stack([reference.hardest(a, p, i) for i in range(pairs)])
-    torch.testing.assert_close(hardest_negatives(unit(a), unit(p)), expected, atol=1e-9, rtol=0)
+    expected = torch.stack([reference.hardest(a, p, i, across=across) for i in range(pairs)])
+    torch.testing.assert_close(hardest_negatives(unit(a), unit(p), across=across), expected, atol=1e-9, rtol=0)
 
 
 @given(seed=st.integers(0, 10_000))

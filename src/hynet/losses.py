@@ -149,11 +149,17 @@ def loss_b(
 
 @in_full_precision
 def hardnet(raw_a: Tensor, raw_p: Tensor, *, margin: float = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
-    """HardNet: triplet on d with the hardest negative in the batch."""
+    """HardNet: triplet on d with the hardest negative of the other side, as its own code mines: LR and RL."""
     a, p = unit(raw_a), unit(raw_p)
-    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers, across=True)
     hinge = (margin + d_pos - d_neg).relu()
     return _sum({"triplet": hinge.mean()}, d_pos, d_neg, hinge)
+
+
+@in_full_precision
+def hardnet_four(raw_a: Tensor, raw_p: Tensor, *, margin: float = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
+    """HardNet's triplet with negatives mined as HyNet and SOSNet do: LL, RR, LR and RL."""
+    return d_only(raw_a, raw_p, margin=margin, gamma=0.0, strangers=strangers)
 
 
 @in_full_precision
@@ -344,6 +350,7 @@ LOSSES: dict[str, Loss] = {
     "loss_a": loss_a,
     "loss_b": loss_b,
     "hardnet": hardnet,
+    "hardnet_four": hardnet_four,
     "sosnet": sosnet,
     "tfeat": tfeat,
     "l2net": l2net,

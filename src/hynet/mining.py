@@ -51,9 +51,12 @@ def paired(a: Tensor, b: Tensor) -> Tensor:
     return distance((a * b).sum(1))
 
 
-def hardest_negatives(anchors: Tensor, positives: Tensor, strangers: Strangers = EVERY_OTHER) -> Tensor:
+def hardest_negatives(
+    anchors: Tensor, positives: Tensor, strangers: Strangers = EVERY_OTHER, *, across: bool = False
+) -> Tensor:
     """Distance from each pair to its nearest stranger, over LL, RR, LR and RL. Unit rows (N, D) x (N, D) -> (N,).
 
+    `across` looks at LR and RL only, anchors against positives. A pool has no sides and is looked at in any case.
     Only the winners are computed with gradients: no matrix is kept for the backward pass.
     """
     pairs = len(anchors)
@@ -61,7 +64,7 @@ def hardest_negatives(anchors: Tensor, positives: Tensor, strangers: Strangers =
     everyone = batch if strangers.pool is None else torch.cat([batch, unit(strangers.pool.to(batch))])  # (2N + M, D)
     with torch.no_grad():
         cosines = batch @ everyone.T  # (2N, 2N + M): LL LR pool over RL RR pool; nearest is largest
-        _leave_out_friends(cosines, pairs, strangers)
+        _leave_out_friends(cosines, pairs, strangers, across)
         cosine, nearest = cosines.max(1)  # (2N,) for either patch of a pair
         cosine, side = cosine.view(2, pairs).max(0)  # (N,) for the pair
         patch = side * pairs + torch.arange(pairs, device=side.device)
@@ -92,11 +95,13 @@ def certainly_different(
     return different
 
 
-def _leave_out_friends(cosines: Tensor, pairs: int, strangers: Strangers) -> None:
+def _leave_out_friends(cosines: Tensor, pairs: int, strangers: Strangers, across: bool) -> None:
     """Write -inf, in place, wherever the other is no certain stranger. (2N, 2N + M)."""
     cosines.masked_fill_(cosines >= TOO_ALIKE, -torch.inf)
-    for rows in cosines.split(pairs):
+    for side, rows in enumerate(cosines.split(pairs)):
         *batch, pool = rows.split([pairs, pairs, rows.shape[1] - 2 * pairs], dim=1)
+        if across:
+            batch[side].fill_(-torch.inf)
         for block in batch:
             block.fill_diagonal_(-torch.inf)
             if strangers.certain is not None:

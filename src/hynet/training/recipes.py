@@ -51,7 +51,10 @@ RECIPES = {
     "hynet-d": Recipe("HyNet with d in place of the hybrid similarity", replace(HYNET, loss="d_only")),
     "hynet-bn": Recipe("HyNet with BatchNorm and ReLU", replace(HYNET, norm="bn")),
     "hynet-in": Recipe("HyNet with InstanceNorm and ReLU", replace(HYNET, norm="in")),
-    "hardnet-frn": Recipe("HardNet's loss on HyNet's network", replace(HYNET, loss="hardnet")),
+    # Table 3 does not say which negatives "HardNet" means: by default those of HardNet's own code.
+    "hardnet-frn": Recipe(
+        "HardNet's loss on HyNet's network; `--loss hardnet_four` mines as HyNet does", replace(HYNET, loss="hardnet")
+    ),
     "sosnet-frn": Recipe("SOSNet's loss on HyNet's network", replace(HYNET, loss="sosnet")),
     "loss-a": Recipe("L_A: s for positives, d for negatives", replace(HYNET, loss="loss_a")),
     "loss-b": Recipe("L_B: a triplet on s plus a triplet on d", replace(HYNET, loss="loss_b")),
