@@ -180,15 +180,19 @@ def l2net(a, p, maps=(), allowed=None):
 
 
 def doap(a, p, bins=25, allowed=None):
-    """1 - average precision, every patch once the query; all candidates fall softly into bins of squared distance."""
-    width = 4 / (bins - 1)
+    """1 - average precision, every patch once the query against all others of both sides, which fall softly into bins
+    of squared distance. Written from the paper (He et al. 2018): its authors' numbers are not at hand."""
+    width, count = 4 / (bins - 1), len(a)
+    patches = [*a, *p]
 
     def share(squared: Tensor, k: int) -> Tensor:
         return torch.clamp(1 - torch.abs(squared - k * width) / width, min=0)
 
-    def precision(query: Tensor, candidates: Tensor, right: int) -> Tensor:
-        counted = [j for j in range(len(candidates)) if j == right or allowed is None or allowed[right][j]]
-        squared = {j: torch.clamp(2 - 2 * cosine(query, candidates[j]), 0, 4) for j in counted}
+    def precision(query: int) -> Tensor:
+        right = (query + count) % (2 * count)
+        others = [j for j in range(2 * count) if j % count != query % count]
+        counted = [right] + [j for j in others if allowed is None or allowed[query % count][j % count]]
+        squared = {j: torch.clamp(2 - 2 * cosine(patches[query], patches[j]), 0, 4) for j in counted}
         result = torch.zeros((), dtype=a.dtype)
         right_before, all_before = 0.0, 0.0
         for k in range(bins):
@@ -198,8 +202,7 @@ def doap(a, p, bins=25, allowed=None):
             right_before, all_before = right_now, all_now
         return result
 
-    scores = [precision(a[i], p, i) for i in range(len(a))] + [precision(p[i], a, i) for i in range(len(a))]
-    return 1 - mean(scores)
+    return 1 - mean([precision(query) for query in range(2 * count)])
 
 
 LOSSES = {

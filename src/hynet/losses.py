@@ -224,11 +224,14 @@ def doap(
     bins: int = AP_BINS,
     strangers: Strangers = EVERY_OTHER,
 ) -> LossTerms:
-    """DOAP: 1 - average precision of finding each patch's partner among the batch, by soft binning."""
+    """DOAP: 1 - average precision of finding each patch's partner among all patches of the batch, by soft binning."""
     a, p = unit(raw_a), unit(raw_p)
     d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
-    cosines = a @ p.T
-    precision = torch.cat([_soft_precision(side, bins, strangers.certain) for side in (cosines, cosines.T)])
+    patches = torch.cat([a, p])  # (2N, D)
+    itself = torch.eye(len(patches), dtype=torch.bool, device=a.device)
+    partner = itself.roll(len(a), 1)
+    counted = ~itself if strangers.certain is None else strangers.certain.repeat(2, 2) & ~itself | partner
+    precision = _soft_precision(patches @ patches.T, partner, counted, bins)
     return _sum({"precision": 1 - precision.mean()}, d_pos, d_neg, d_pos > d_neg)
 
 
@@ -297,14 +300,12 @@ def _correlation(raw: Tensor) -> Tensor:
     return correlations.square().sum() - correlations.diagonal().square().sum()
 
 
-def _soft_precision(cosines: Tensor, bins: int, certain: Tensor | None) -> Tensor:
-    """Average precision of each row, whose only right answer is on the diagonal. (N, N) -> (N,).
+def _soft_precision(cosines: Tensor, right: Tensor, counted: Tensor, bins: int) -> Tensor:
+    """Average precision of each row that ranks the `counted`, one of them `right`. (Q, P) and two (Q, P) bool -> (Q,).
 
     Squared distances 0..4 fall into triangular bins; He et al.'s closed form for ties gives
-    AP = sum_k h+_k (H+_(k-1) + H+_k + 1) / (H_(k-1) + H_k + 1), with h+ and H+ of the partner, H of everybody.
+    AP = sum_k h+_k (H+_(k-1) + H+_k + 1) / (H_(k-1) + H_k + 1), with h+ and H+ of the right one, H of everybody.
     """
-    mine = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
-    counted = mine | certain if certain is not None else torch.ones_like(mine)
     place = (2 - 2 * cosines).clamp(0, 4) * ((bins - 1) / 4)  # in bins
     below = place.detach().floor().clamp(max=bins - 2).long()
     share = place - below  # of the bin above; the rest goes to the one below
@@ -313,10 +314,10 @@ def _soft_precision(cosines: Tensor, bins: int, certain: Tensor | None) -> Tenso
         empty = torch.zeros(len(cosines), bins, dtype=cosines.dtype, device=cosines.device)
         return empty.scatter_add(1, below, (1 - share) * weights).scatter_add(1, below + 1, share * weights)
 
-    right, everybody = histogram(mine), histogram(counted)  # (N, bins)
-    right_so_far, all_so_far = right.cumsum(1), everybody.cumsum(1)
-    precision = (2 * right_so_far - right + 1) / (2 * all_so_far - everybody + 1)
-    return (right * precision).sum(1)
+    hits, everybody = histogram(right), histogram(counted)  # (Q, bins)
+    hits_so_far, all_so_far = hits.cumsum(1), everybody.cumsum(1)
+    precision = (2 * hits_so_far - hits + 1) / (2 * all_so_far - everybody + 1)
+    return (hits * precision).sum(1)
 
 
 def _next_stranger(rows: Tensor, strangers: Strangers) -> tuple[Tensor, Tensor]:
