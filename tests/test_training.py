@@ -129,6 +129,35 @@ def test_a_run_can_start_from_weights_of_the_same_network(tmp_path, patches):
         loop.start(replace(onwards, norm="bn"), "cpu")
 
 
+def test_a_start_is_pytorchs_own_or_orthogonal():
+    def first_weights(**settings) -> torch.Tensor:
+        return loop.start(replace(SMALL, **settings), "cpu").network.layer2[0].weight.detach().flatten(1)
+
+    bound = 288**-0.5  # PyTorch draws evenly below one over the root of the inputs
+    assert bound == pytest.approx(first_weights(start="torch").abs().max().item(), rel=1e-3)
+    weight = first_weights(start="orthogonal", gain=0.6)  # (32, 288)
+    torch.testing.assert_close(weight @ weight.T, 0.36 * torch.eye(32), atol=1e-5, rtol=0)
+    biased = loop.start(replace(SMALL, start="orthogonal"), "cpu").network.layer2[0].bias
+    assert (biased == 0.01).all()
+
+
+# The settings of `hynet-cpu --margin 1 --level 0.5` as hynet wrote them before it knew of starts.
+OLDER = json.loads((Path(__file__).parent / "older_config.json").read_text())
+
+
+def test_a_run_begun_before_there_were_starts_can_go_on(tmp_path, patches):
+    settings = {"epochs": None, "minutes": None, "steps": 6, "pairs_per_batch": 8, "compiled": False, "log_every": 1}
+    config = replace(RECIPES["hynet-cpu"].config, margin=1.0, level=0.5, certain=False, **settings)
+    loop.train(config, {"a": patches}, tmp_path)
+    content = checkpoints.read(tmp_path / "last.pt")
+    content["about"]["config"] = OLDER
+    content["position"]["step"] = 4
+    checkpoints.save(tmp_path / "last.pt", content)
+    assert loop.train(config, {"a": patches}, tmp_path, resume=True).steps == 6
+    with pytest.raises(BadInput, match=r"gain was 0\.6, now 1"):  # a run that knows how it began is held to it
+        loop.train(replace(config, gain=1.0), {"a": patches}, tmp_path, resume=True)
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "told"),
     [

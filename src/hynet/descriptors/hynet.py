@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from ..errors import choose
-from .layers import FRN, L2NET_LAYERS, TLU, Network, as_rows, start_orthogonal
+from .layers import FRN, L2NET_LAYERS, TLU, Network, as_rows
 
 
 def _frn(channels: int) -> list[nn.Module]:
@@ -40,7 +40,6 @@ class HyNet(Network):
         self.layer7 = nn.Sequential(
             nn.Dropout(dropout), nn.Conv2d(128, self.dim, 8, bias=False), nn.BatchNorm2d(self.dim, affine=False)
         )
-        start_orthogonal(self)
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.children():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from .layers import L2NET_LAYERS, Network, as_rows, standardise, start_orthogonal
+from .layers import L2NET_LAYERS, Network, as_rows, standardise
 
 
 class L2Net(Network):
@@ -22,7 +22,6 @@ class L2Net(Network):
             layers += [conv, nn.BatchNorm2d(outputs, affine=False), nn.ReLU()]
         last = nn.Conv2d(128, self.dim, 8, bias=False)
         self.features = nn.Sequential(*layers, nn.Dropout(dropout), last, nn.BatchNorm2d(self.dim, affine=False))
-        start_orthogonal(self)
 
     def forward(self, x: Tensor) -> Tensor:
         return as_rows(self.features(standardise(x, self.unbiased)))

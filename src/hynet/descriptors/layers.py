@@ -89,10 +89,10 @@ def standardise(x: Tensor, unbiased: bool = True) -> Tensor:
     return nn.functional.instance_norm(x)  # as TFeat and SOSNet do
 
 
-def start_orthogonal(network: nn.Module) -> None:
-    """Orthogonal weights of gain 0.6 and small biases, as in HardNet."""
+def start_orthogonal(network: nn.Module, gain: float = 0.6) -> None:
+    """Orthogonal weights and small biases; the gain is HardNet's."""
     for layer in network.modules():
         if isinstance(layer, nn.Conv2d | nn.Linear):
-            nn.init.orthogonal_(layer.weight, gain=0.6)
+            nn.init.orthogonal_(layer.weight, gain=gain)
             if layer.bias is not None:
                 nn.init.constant_(layer.bias, 0.01)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from ..errors import BadInput
-from .layers import Network, as_rows, standardise, start_orthogonal
+from .layers import Network, as_rows, standardise
 
 
 class TFeat(Network):
@@ -18,7 +18,6 @@ class TFeat(Network):
             nn.InstanceNorm2d(1), nn.Conv2d(1, 32, 7), nn.Tanh(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 6), nn.Tanh()
         )
         self.descr = nn.Sequential(nn.Linear(64 * 8 * 8, self.dim), nn.Tanh())
-        start_orthogonal(self)
 
     def forward(self, x: Tensor) -> Tensor:
         if x.shape[2:] != (32, 32):
@@ -33,7 +32,6 @@ class HardTFeat(Network):
         super().__init__()
         self.features = nn.Sequential(nn.Conv2d(1, 32, 7), nn.Tanh(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 6), nn.Tanh())
         self.classifier = nn.Sequential(nn.Dropout(0.1), nn.Conv2d(64, self.dim, 8), nn.Tanh())
-        start_orthogonal(self)
 
     def forward(self, x: Tensor) -> Tensor:
         return as_rows(self.classifier(self.features(standardise(x))))

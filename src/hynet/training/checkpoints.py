@@ -27,6 +27,7 @@ from .configuration import TrainConfig
 LAST, BEST, ABOUT = "last.pt", "best.pt", "run.json"
 FREE_TO_CHANGE = {"validate_minutes", "checkpoint_minutes", "log_every"}  # settings that no weight depends on
 SAMPLED_PATCHES = 4096  # of each set: all that older checkpoints know of it
+STARTS = {"start", "gain"}  # younger than some checkpoints, to whose weights they no longer matter
 
 
 @dataclass
@@ -120,7 +121,7 @@ def check_same_run(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any])
         raise BadInput(f"{path} is a run of {saved['recipe']}, not of {now['recipe']}; choose another --out.")
     # A setting that is younger than the checkpoint had its default.
     before, after = asdict(TrainConfig()) | saved["config"], now["config"]
-    names = (before.keys() | after.keys()) - FREE_TO_CHANGE
+    names = (before.keys() | after.keys()) - FREE_TO_CHANGE - (STARTS - saved["config"].keys())
     changed = sorted(name for name in names if before.get(name) != after.get(name))
     if changed:
         told = ", ".join(f"{name} was {before.get(name)}, now {after.get(name)}" for name in changed)

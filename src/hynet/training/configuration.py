@@ -15,7 +15,7 @@ BOUNDS: dict[str, tuple[float, float]] = {  # setting -> its least, its most
     **dict.fromkeys(("log_every", "together"), (1, math.inf)),
     **dict.fromkeys(("dropout", "warmup"), (0, 0.99)),
     "average": (0, 0.99999),
-    "learning_rate": (1e-9, math.inf),
+    **dict.fromkeys(("learning_rate", "gain"), (1e-9, math.inf)),
     "pairs_per_batch": (2, math.inf),
 }
 
@@ -27,6 +27,8 @@ class TrainConfig:
     network: str = "hynet"  # a learnt one of DESCRIPTORS
     norm: Literal["frn", "bn", "in"] = "frn"  # of HyNet's layers
     dropout: float = 0.3  # before the last convolution, of networks that have it
+    start: Literal["torch", "orthogonal"] = "torch"  # the first weights: PyTorch's own, or HardNet's
+    gain: float = 0.6  # of an orthogonal start
     start_from: str | None = None  # weights to go on from, by path, or `default`; None starts from scratch
     loss: str = "hynet"  # one of LOSSES
     margin: float | None = None  # of the loss; None is the loss's own value, here and below

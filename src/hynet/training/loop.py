@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from ..descriptors import DESCRIPTORS, loading
-from ..descriptors.layers import Network
+from ..descriptors.layers import Network, start_orthogonal
 from ..errors import BadInput, BadWeights, HynetError, choose
 from ..losses import LOSSES, Loss, LossTerms
 from ..metrics import fpr95
@@ -132,6 +132,8 @@ def start(config: TrainConfig, device: str) -> State:
     """A fresh network and its optimiser, the same in every process."""
     torch.manual_seed(seed_of(config.seed))
     network = network_of(config)
+    if config.start == "orthogonal":
+        start_orthogonal(network, config.gain)
     if config.start_from:
         found = loading.network(config.start_from)
         if [*found.state_dict()] != [*network.state_dict()]:

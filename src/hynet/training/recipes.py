@@ -16,11 +16,12 @@ class Recipe:
     config: TrainConfig
 
 
-HYNET = TrainConfig()  # 200 epochs of 512 pairs, Adam at 0.01
+HYNET = TrainConfig()  # 200 epochs of 512 pairs, Adam at 0.01, PyTorch's own start, as released
 L2NET = replace(HYNET, network="l2net")  # the layout that HardNet, SOSNet and DOAP share
-# Chosen by short runs of equal length on real patches: docs/training.md has the table.
+# Chosen by short runs of equal length on real patches, all from HardNet's start: docs/training.md has the table.
 CPU = replace(
     HYNET,
+    start="orthogonal",
     epochs=None,
     minutes=60.0,
     pairs_per_batch=256,
@@ -40,8 +41,12 @@ RECIPES = {
     "hynet": Recipe("HyNet as published: hybrid similarity, norm regulariser, FRN", HYNET),
     "hynet-sosr": Recipe("HyNet with second-order similarity", replace(HYNET, sosr=1.0)),
     "hynet-cpu": Recipe("HyNet for a plain CPU: `--minutes` sets the whole schedule", CPU),
-    "hardnet": Recipe("HardNet: triplet with the hardest negative", replace(L2NET, loss="hardnet")),
-    "sosnet": Recipe("SOSNet: quadratic triplet and second-order similarity", replace(L2NET, loss="sosnet")),
+    "hardnet": Recipe("HardNet: triplet with the hardest negative", replace(L2NET, loss="hardnet", start="orthogonal")),
+    "sosnet": Recipe(
+        "SOSNet: quadratic triplet and second-order similarity",
+        # Its author says "nn.init.orthogonal" and names no gain: PyTorch's is 1.
+        replace(L2NET, loss="sosnet", start="orthogonal", gain=1.0),
+    ),
     "l2net": Recipe("L2-Net: relative distances, decorrelation, feature maps", replace(L2NET, loss="l2net")),
     "tfeat": Recipe("TFeat: random triplets with anchor swap", replace(HYNET, network="tfeat", loss="tfeat")),
     "doap": Recipe("DOAP: average precision of finding the partner", replace(L2NET, loss="doap")),
