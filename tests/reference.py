@@ -111,16 +111,17 @@ def d_only(a, p, margin=1.2, gamma=0.1, allowed=None):
     return mean(costs) + gamma * norms(a, p)
 
 
-def loss_a(a, p, margin=1.0, allowed=None):
-    return mean([hinge(margin + distance(a[i], p[i]) ** 2 / 2 - hardest(a, p, i, allowed)) for i in range(len(a))])
+def loss_a(a, p, margin=1.0, gamma=0.1, allowed=None):
+    costs = [hinge(margin + distance(a[i], p[i]) ** 2 / 2 - hardest(a, p, i, allowed)) for i in range(len(a))]
+    return mean(costs) + gamma * norms(a, p)
 
 
-def loss_b(a, p, margin_s=0.9, margin_d=1.2, alpha=2.0, allowed=None):
+def loss_b(a, p, margin_s=0.9, margin_d=1.2, alpha=2.0, gamma=0.1, allowed=None):
     costs = []
     for i in range(len(a)):
         d_pos, d_neg = distance(a[i], p[i]), hardest(a, p, i, allowed)
         costs.append(alpha * hinge(margin_s + d_pos**2 / 2 - d_neg**2 / 2) + hinge(margin_d + d_pos - d_neg))
-    return mean(costs)
+    return mean(costs) + gamma * norms(a, p)
 
 
 def hardnet(a, p, margin=1.0, allowed=None):

@@ -80,6 +80,13 @@ def test_hynet_is_the_papers_size():
     assert sum(p.numel() for p in descriptors.HyNet().parameters()) == 1_336_355
 
 
+def test_hynet_with_batchnorm_is_the_network_of_its_rivals(patches):
+    ours, theirs = shaken(descriptors.HyNet(norm="bn")), descriptors.L2Net(unbiased=False).eval()
+    assert sum(p.numel() for p in ours.parameters()) == 1_334_560
+    theirs.load_state_dict(dict(zip(theirs.state_dict(), ours.state_dict().values(), strict=True)))
+    np.testing.assert_allclose(ours.describe(patches), theirs.describe(patches), atol=1e-6)
+
+
 def test_kornias_hynet_loads_our_weights_and_says_the_same(patches):
     import kornia.feature as kornia
 
@@ -128,14 +135,14 @@ def test_published_tfeat_says_the_same_in_kornia(patches):
     np.testing.assert_allclose(load(path).describe(patches), true, atol=1e-5)
 
 
-@pytest.mark.parametrize("norm", ["frn", "bn", "in"])
+@pytest.mark.parametrize("norm", ["frn", "bn", "in", "bn-affine"])
 def test_every_norm_gives_raw_descriptors_for_a_batch_of_one(norm, patches):
     network = descriptors.HyNet(norm=norm).eval()
     assert network(as_batch(patches[:1])).shape == (1, 128)
 
 
 def test_an_unknown_norm_lists_the_known_ones():
-    with pytest.raises(UnknownName, match="frn, bn or in"):
+    with pytest.raises(UnknownName, match="frn, bn, in or bn-affine"):
         descriptors.HyNet(norm="layer")
 
 

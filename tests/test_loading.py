@@ -10,7 +10,7 @@ from hynet.descriptors.loading import network
 from hynet.errors import BadInput, BadWeights
 
 
-@pytest.mark.parametrize("norm", ["frn", "bn", "in"])
+@pytest.mark.parametrize("norm", ["frn", "bn", "in", "bn-affine"])
 @pytest.mark.parametrize("wrap", ["bare", "checkpoint", "hardnet", "parallel"])
 def test_weights_are_recognised_by_their_keys_however_wrapped(norm, wrap, tmp_path, patches):
     trained = descriptors.HyNet(norm=norm).eval()

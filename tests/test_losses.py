@@ -90,6 +90,13 @@ def test_hynet_loss_is_its_equation_for_any_setting(seed, alpha, margin, gamma, 
         torch.testing.assert_close(mine, true, atol=1e-5, rtol=1e-5)
 
 
+@pytest.mark.parametrize("name", ["hynet", "s_only", "d_only", "loss_a", "loss_b"])
+def test_the_measures_of_similarity_are_compared_with_one_norm_regulariser(name):
+    a, p = batch(4)
+    without, default = LOSSES[name](a, p, gamma=0.0), LOSSES[name](a, p)
+    torch.testing.assert_close(default.total - without.total, 0.1 * reference.norms(a, p))
+
+
 def test_pairs_without_a_negative_do_not_move_the_threshold():
     d_pos, d_neg = torch.tensor([0.6, 0.7, 0.8]), torch.tensor([1.0, 1.1, 2.0])
     alone = one_threshold(d_pos, d_neg[:2])

@@ -158,6 +158,18 @@ def test_a_run_begun_before_there_were_starts_can_go_on(tmp_path, patches):
         loop.train(replace(config, gain=1.0), {"a": patches}, tmp_path, resume=True)
 
 
+def test_a_run_of_the_former_network_with_batchnorm_goes_on_by_its_new_name(tmp_path, patches):
+    config = replace(SMALL, steps=2, norm="bn-affine")
+    loop.train(config, {"a": patches}, tmp_path)
+    content = checkpoints.read(tmp_path / "last.pt")
+    before = {name: value for name, value in content["about"]["config"].items() if name not in ("start", "gain")}
+    content["about"]["config"] = before | {"norm": "bn"}  # as it was called then
+    checkpoints.save(tmp_path / "last.pt", content)
+    with pytest.raises(BadInput, match="norm was bn-affine, now bn"):
+        loop.train(replace(config, norm="bn"), {"a": patches}, tmp_path, resume=True)
+    assert loop.train(config, {"a": patches}, tmp_path, resume=True).steps == 2
+
+
 @pytest.mark.parametrize(
     ("setting", "value", "told"),
     [

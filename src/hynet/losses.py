@@ -117,12 +117,19 @@ def d_only(
 
 
 @in_full_precision
-def loss_a(raw_a: Tensor, raw_p: Tensor, *, margin: float = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
-    """L_A: s for positives, d for negatives."""
+def loss_a(
+    raw_a: Tensor,
+    raw_p: Tensor,
+    *,
+    margin: float = 1.0,
+    gamma: float = 0.1,
+    strangers: Strangers = EVERY_OTHER,
+) -> LossTerms:
+    """L_A: s for positives, d for negatives; R_L2 as in HyNet's, so that the similarity alone differs."""
     a, p = unit(raw_a), unit(raw_p)
     d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
     hinge = (margin + angular(d_pos) - d_neg).relu()
-    return _sum({"triplet": hinge.mean()}, d_pos, d_neg, hinge)
+    return _sum({"triplet": hinge.mean(), "norms": gamma * norm_difference(raw_a, raw_p)}, d_pos, d_neg, hinge)
 
 
 @in_full_precision
@@ -133,14 +140,16 @@ def loss_b(
     margin_s: float = 0.9,
     margin_d: float = 1.2,
     alpha: float = 2.0,
+    gamma: float = 0.1,
     strangers: Strangers = EVERY_OTHER,
 ) -> LossTerms:
-    """L_B: alpha times a triplet loss on s, plus one on d."""
+    """L_B: alpha times a triplet loss on s, plus one on d; R_L2 as in HyNet's."""
     a, p = unit(raw_a), unit(raw_p)
     d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
     hinge_s = (margin_s + angular(d_pos) - angular(d_neg)).relu()
     hinge_d = (margin_d + d_pos - d_neg).relu()
     terms = {"triplet_s": alpha * hinge_s.mean(), "triplet_d": hinge_d.mean()}
+    terms["norms"] = gamma * norm_difference(raw_a, raw_p)
     return _sum(terms, d_pos, d_neg, hinge_s + hinge_d)
 
 

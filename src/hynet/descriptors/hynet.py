@@ -15,6 +15,10 @@ def _frn(channels: int) -> list[nn.Module]:
 
 
 def _bn(channels: int) -> list[nn.Module]:
+    return [nn.BatchNorm2d(channels, affine=False), nn.ReLU()]
+
+
+def _bn_affine(channels: int) -> list[nn.Module]:
     return [nn.BatchNorm2d(channels), nn.ReLU()]
 
 
@@ -22,20 +26,23 @@ def _in(channels: int) -> list[nn.Module]:
     return [nn.InstanceNorm2d(channels, affine=True), nn.ReLU()]
 
 
-NORMS = {"frn": _frn, "bn": _bn, "in": _in}
+# "bn" is the network of HyNet's rivals (L2-Net, HardNet, SOSNet), layer by layer. "bn-affine" adds a bias to each
+# convolution, and a scale and a bias to each BatchNorm: what "bn" was at first, kept so that such weights load.
+NORMS = {"frn": _frn, "bn": _bn, "in": _in, "bn-affine": _bn_affine}
 
 
 class HyNet(Network):
     """(N, 1, 32, 32) grey 0-255, never mean-subtracted -> (N, 128) raw. 1,336,355 parameters with FRN."""
 
-    def __init__(self, norm: Literal["frn", "bn", "in"] = "frn", dropout: float = 0.3) -> None:
+    def __init__(self, norm: Literal["frn", "bn", "in", "bn-affine"] = "frn", dropout: float = 0.3) -> None:
         super().__init__()
         normalised = choose(NORMS, norm, "normalisation")
         # The paper's network normalises its very input; ReLU after BN or IN would drop every dark pixel, so the
         # ablations standardise the patch instead, as L2-Net does.
         first = _frn(1) if norm == "frn" else [nn.InstanceNorm2d(1), nn.Identity()]
         for number, (inputs, outputs, stride) in enumerate(L2NET_LAYERS, start=1):
-            layer = [nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1), *normalised(outputs)]
+            conv = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=norm != "bn")
+            layer = [conv, *normalised(outputs)]
             self.add_module(f"layer{number}", nn.Sequential(*(first if number == 1 else []), *layer))
         self.layer7 = nn.Sequential(
             nn.Dropout(dropout), nn.Conv2d(128, self.dim, 8, bias=False), nn.BatchNorm2d(self.dim, affine=False)

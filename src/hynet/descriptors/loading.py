@@ -152,7 +152,12 @@ Found = tuple["Network", State] | None
 def _hynet(state: State) -> Found:
     if "layer1.2.weight" not in state or "layer7.1.weight" not in state:
         return None
-    norm = "frn" if "layer1.4.tau" in state else "bn" if "layer1.3.running_mean" in state else "in"
+    if "layer1.4.tau" in state:
+        norm = "frn"
+    elif "layer1.3.running_mean" in state:
+        norm = "bn-affine" if "layer1.3.weight" in state else "bn"
+    else:
+        norm = "in"
     return DESCRIPTORS["hynet"](norm=norm), state
 
 

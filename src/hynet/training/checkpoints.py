@@ -22,7 +22,7 @@ from ..errors import BadInput, BadWeights
 from ..system import fingerprints
 from ..system.files import whole
 from ..types import PatchSet
-from .configuration import TrainConfig
+from .configuration import as_now
 
 LAST, BEST, ABOUT = "last.pt", "best.pt", "run.json"
 FREE_TO_CHANGE = {"validate_minutes", "checkpoint_minutes", "log_every"}  # settings that no weight depends on
@@ -119,8 +119,7 @@ def check_same_run(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any])
     """A checkpoint goes on only with the recipe, settings and data that it was made with."""
     if saved["recipe"] != now["recipe"]:
         raise BadInput(f"{path} is a run of {saved['recipe']}, not of {now['recipe']}; choose another --out.")
-    # A setting that is younger than the checkpoint had its default.
-    before, after = asdict(TrainConfig()) | saved["config"], now["config"]
+    before, after = as_now(saved["config"]), now["config"]
     names = (before.keys() | after.keys()) - FREE_TO_CHANGE - (STARTS - saved["config"].keys())
     changed = sorted(name for name in names if before.get(name) != after.get(name))
     if changed:

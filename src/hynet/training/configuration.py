@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from ..errors import BadInput
 
@@ -25,7 +26,7 @@ class TrainConfig:
     """One training run; saved whole inside every checkpoint. Strengths go from 0, off, to 1."""
 
     network: str = "hynet"  # a learnt one of DESCRIPTORS
-    norm: Literal["frn", "bn", "in"] = "frn"  # of HyNet's layers
+    norm: Literal["frn", "bn", "in", "bn-affine"] = "frn"  # of HyNet's layers; `bn` is the rivals' network
     dropout: float = 0.3  # before the last convolution, of networks that have it
     start: Literal["torch", "orthogonal"] = "torch"  # the first weights: PyTorch's own, or HardNet's
     gain: float = 0.6  # of an orthogonal start
@@ -70,6 +71,14 @@ class TrainConfig:
             if value is not None and not (least <= value <= most and math.isfinite(value)):
                 bounds = f"goes from {least:g} to {most:g}" if most < math.inf else f"must be {least:g} or more"
                 raise BadInput(f"{name} {bounds}; got {value}.")
+
+
+def as_now(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings in a checkpoint as they are named now; one that is younger than the checkpoint had its default."""
+    settings = asdict(TrainConfig()) | dict(saved)
+    if "start" not in saved and settings["norm"] == "bn":  # `bn` had more parameters before there were starts
+        settings["norm"] = "bn-affine"
+    return settings
 
 
 def progress(config: TrainConfig, step: int, seconds: float, per_epoch: int) -> float:
