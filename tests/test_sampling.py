@@ -53,6 +53,23 @@ def test_pairs_show_one_point_twice_and_no_point_is_twice_in_a_batch(counts, bat
         assert len(np.unique(data.points[one[:, 0]])) == batch
 
 
+def test_an_epoch_may_be_longer_than_the_patches_fill():
+    data = made_of([3] * 10)
+    assert sampling.batches_per_epoch(data, 4) == 3
+    count = sampling.batches_per_epoch(data, 4, pairs_per_epoch=50)
+    assert count == 13  # the last one whole
+    rows = sampling.pairs(data, 4, seed=0, epoch=0, batches=count)
+    assert rows.shape == (13, 4, 2)
+    assert (data.points[rows[..., 0]] == data.points[rows[..., 1]]).all()
+    assert all(len(np.unique(data.points[one[:, 0]])) == 4 for one in rows)
+
+
+@pytest.mark.parametrize("ask", [sampling.batches_per_epoch, lambda *a: sampling.pairs(*a, seed=0, epoch=0, batches=9)])
+def test_too_few_points_for_a_batch_are_told(ask):
+    with pytest.raises(BadInput, match="there are 3; give more data"):
+        ask(made_of([2, 2, 2, 1]), 4)
+
+
 def test_a_point_hands_out_all_its_patches_before_any_again():
     data = made_of([6] * 8)
     rows = sampling.pairs(data, 8, seed=0, epoch=0)  # three batches, each with every point

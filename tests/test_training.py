@@ -118,6 +118,21 @@ def test_control_c_saves_where_it_was_and_resume_ends_the_run(tmp_path, patches)
     assert loop.train(SMALL, {"a": patches}, tmp_path, resume=True).steps == SMALL.steps
 
 
+def test_sgd_goes_on_with_the_momentum_it_had(tmp_path, patches):
+    config = replace(SMALL, optimiser="sgd", dampening=0.5, steps=4)
+
+    def watch(line):
+        if line["step"] == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    loop.train(config, {"a": patches}, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        loop.train(config, {"a": patches}, tmp_path / "cut", watch=watch)
+    loop.train(config, {"a": patches}, tmp_path / "cut", resume=True)
+    one, other = weights(tmp_path / "whole"), weights(tmp_path / "cut")
+    assert all(torch.equal(one[key], other[key]) for key in one)
+
+
 def test_a_run_can_start_from_weights_of_the_same_network(tmp_path, patches):
     loop.train(SMALL, {"a": patches}, tmp_path / "first")
     onwards = replace(SMALL, start_from=str(tmp_path / "first" / "last.pt"))
@@ -313,6 +328,8 @@ def test_the_schedule_rises_then_falls_to_zero_and_follows_the_clock_or_the_step
     assert progress(replace(config, minutes=None, epochs=2), 5, 0, 5) == 0.5
     cosine = replace(config, schedule="cosine", warmup=0.0)
     assert learning_rate(cosine, 0.25) == pytest.approx(0.8536, abs=1e-4)
+    stepwise = replace(cosine, schedule="stepwise", stretches=4, fall=0.5)
+    assert [learning_rate(stepwise, done) for done in (0, 0.24, 0.25, 0.99)] == [1, 1, 0.5, 0.125]
 
 
 @pytest.mark.parametrize("wrong", [{"steps": 5}, {"epochs": None}, {"warmup": 1.0}, {"pairs_per_batch": 1}])

@@ -10,12 +10,12 @@ from typing import Any, Literal
 from ..errors import BadInput
 
 BOUNDS: dict[str, tuple[float, float]] = {  # setting -> its least, its most
-    **dict.fromkeys(("jitter", "light", "blur", "noise", "jpeg", "balance", "hard"), (0, 1)),
+    **dict.fromkeys(("jitter", "light", "blur", "noise", "jpeg", "balance", "hard", "dampening", "fall"), (0, 1)),
     **dict.fromkeys(("epochs", "steps", "minutes", "validate_minutes", "checkpoint_minutes"), (0, math.inf)),
     **dict.fromkeys(("weight_decay", "seed"), (0, math.inf)),
-    **dict.fromkeys(("log_every", "together"), (1, math.inf)),
+    **dict.fromkeys(("log_every", "together", "stretches", "pairs_per_epoch"), (1, math.inf)),
     **dict.fromkeys(("dropout", "warmup"), (0, 0.99)),
-    "average": (0, 0.99999),
+    **dict.fromkeys(("average", "momentum"), (0, 0.99999)),
     **dict.fromkeys(("learning_rate", "gain"), (1e-9, math.inf)),
     "pairs_per_batch": (2, math.inf),
 }
@@ -39,9 +39,16 @@ class TrainConfig:
     sosr: float | None = None  # weight of the second-order term
     level: float | None = None  # weight of the term that sets all pairs against one threshold, as FPR@95 does
     pairs_per_batch: int = 512  # two patches each, over all processes together
-    learning_rate: float = 0.01  # of Adam, at its highest
+    pairs_per_epoch: int | None = None  # None: as many as the patches fill
+    optimiser: Literal["adam", "sgd"] = "adam"
+    learning_rate: float = 0.01  # at its highest
+    momentum: float = 0.9  # of SGD, here and below
+    dampening: float = 0.0  # how much less a gradient counts than the momentum before it
     weight_decay: float = 0.0
-    schedule: Literal["constant", "linear", "cosine"] = "constant"  # after the warm-up; the last two end at zero
+    # After the warm-up; linear and cosine end at zero, stepwise falls at the end of each of its stretches.
+    schedule: Literal["constant", "linear", "cosine", "stepwise"] = "constant"
+    stretches: int = 30  # of stepwise: equal parts of the run
+    fall: float = 0.8  # of stepwise: the rate of a stretch, as a share of that before
     warmup: float = 0.0  # share of the run in which the learning rate rises from zero
     average: float = 0.0  # decay of the averaged weights that are validated and shipped; 0 ships the trained ones
     epochs: int | None = 200  # the length of the run is its epochs, its steps or its minutes
@@ -93,5 +100,10 @@ def learning_rate(config: TrainConfig, done: float) -> float:
     if done < config.warmup:
         return config.learning_rate * max(done / config.warmup, 0.01)
     after = (done - config.warmup) / (1 - config.warmup)
-    shape = {"constant": 1.0, "linear": 1 - after, "cosine": (1 + math.cos(math.pi * after)) / 2}
+    shape = {
+        "constant": 1.0,
+        "linear": 1 - after,
+        "cosine": (1 + math.cos(math.pi * after)) / 2,
+        "stepwise": config.fall ** math.floor(after * config.stretches),
+    }
     return config.learning_rate * shape[config.schedule]

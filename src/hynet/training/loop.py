@@ -31,7 +31,7 @@ from .checkpoints import Position, State
 from .configuration import TrainConfig as TrainConfig
 from .configuration import learning_rate, progress
 from .logbook import Watch, logbook, unwatched
-from .sampling import Mixture, augment, mix, pairs
+from .sampling import Mixture, augment, batches_per_epoch, mix, pairs
 from .tiling import Tiled, one_worker_per_core, threads_for
 
 VALIDATION_PAIRS = 10_000  # at most, of each set: bounds the time, and 1% is then known to 0.14%
@@ -87,7 +87,7 @@ def train(
     fast = tiled(state.network, config)
     model = distributed.distributed(fast)
     mixture, loss, now, rate = mix(list(data.values())), loss_function(config), state.position, Rate()
-    per_epoch = len(pairs(mixture, config.pairs_per_batch, seed=config.seed, epoch=0))
+    per_epoch = batches_per_epoch(mixture, config.pairs_per_batch, config.pairs_per_epoch)
     clock = saved = validated = time.perf_counter()
     snapshot: dict[str, Any] | None = None
 
@@ -144,10 +144,14 @@ def start(config: TrainConfig, device: str) -> State:
         network.load_state_dict(found.state_dict())
     network.to(device).train()
     distributed.synchronise(network)
-    optimiser = torch.optim.Adam(
-        network.parameters(), config.learning_rate, weight_decay=config.weight_decay, fused=True
-    )
-    return State(network, optimiser, config.average)
+    return State(network, optimiser_of(config, network), config.average)
+
+
+def optimiser_of(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
+    weights, rate, decay = network.parameters(), config.learning_rate, config.weight_decay
+    if config.optimiser == "adam":
+        return torch.optim.Adam(weights, rate, weight_decay=decay, fused=True)
+    return torch.optim.SGD(weights, rate, config.momentum, config.dampening, decay)
 
 
 def network_of(config: TrainConfig) -> Network:
@@ -212,6 +216,7 @@ def batches(data: Mixture, config: TrainConfig, *, first: int, per_epoch: int, d
                 balance=config.balance,
                 together=config.together,
                 hard=config.hard,
+                batches=per_epoch,
             )
         chosen = rows[number % per_epoch]  # (N, 2)
         generator = torch.Generator().manual_seed(seed_of(config.seed, number, distributed.rank(), 1))

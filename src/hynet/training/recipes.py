@@ -17,7 +17,44 @@ class Recipe:
 
 
 HYNET = TrainConfig()  # 200 epochs of 512 pairs, Adam at 0.01, PyTorch's own start, as released
-L2NET = replace(HYNET, network="l2net")  # the layout that HardNet, SOSNet and DOAP share
+# L2-Net's layout, which HardNet, SOSNet and DOAP share. How L2-Net and DOAP themselves were trained could not be found
+# (docs/training.md): their recipes have HyNet's settings.
+L2NET = replace(HYNET, network="l2net")
+# github.com/DagnyT/hardnet, code/HardNet.py at 94e5683. One of its epochs is five million pairs.
+HARDNET = replace(
+    L2NET,
+    loss="hardnet",
+    start="orthogonal",
+    pairs_per_batch=1024,
+    pairs_per_epoch=5_000_000,
+    epochs=10,
+    optimiser="sgd",
+    learning_rate=10.0,
+    dampening=0.9,
+    weight_decay=1e-4,
+    schedule="linear",
+)
+# Adam at 0.01, constant, and an orthogonal start: its author in github.com/yuruntian/SOSNet/issues/2, who names no gain
+# (PyTorch's is 1). Dropout: sosnet_model.py of github.com/scape-research/SOSNet. Batch and epochs are those of its loss
+# in HyNet's released trainer.
+SOSNET = replace(L2NET, loss="sosnet", start="orthogonal", gain=1.0, dropout=0.1)
+# github.com/vbalnt/tfeat, tfeat-train.ipynb at 738eb4f: 300 epochs of a million triplets, the rate times 0.8 every ten.
+TFEAT = replace(
+    HYNET,
+    network="tfeat",
+    loss="tfeat",
+    margin=2.0,
+    pairs_per_batch=300,
+    pairs_per_epoch=1_000_000,
+    epochs=300,
+    optimiser="sgd",
+    learning_rate=0.1,
+    momentum=0.0,
+    weight_decay=1e-4,
+    schedule="stepwise",
+    stretches=30,
+    fall=0.8,
+)
 # Chosen by short runs of equal length on real patches, all from HardNet's start: docs/training.md has the table.
 CPU = replace(
     HYNET,
@@ -41,14 +78,10 @@ RECIPES = {
     "hynet": Recipe("HyNet as published: hybrid similarity, norm regulariser, FRN", HYNET),
     "hynet-sosr": Recipe("HyNet with second-order similarity", replace(HYNET, sosr=1.0)),
     "hynet-cpu": Recipe("HyNet for a plain CPU: `--minutes` sets the whole schedule", CPU),
-    "hardnet": Recipe("HardNet: triplet with the hardest negative", replace(L2NET, loss="hardnet", start="orthogonal")),
-    "sosnet": Recipe(
-        "SOSNet: quadratic triplet and second-order similarity",
-        # Its author says "nn.init.orthogonal" and names no gain: PyTorch's is 1.
-        replace(L2NET, loss="sosnet", start="orthogonal", gain=1.0),
-    ),
+    "hardnet": Recipe("HardNet as published: triplet with the hardest negative", HARDNET),
+    "sosnet": Recipe("SOSNet as published: quadratic triplet and second-order similarity", SOSNET),
     "l2net": Recipe("L2-Net: relative distances, decorrelation, feature maps", replace(L2NET, loss="l2net")),
-    "tfeat": Recipe("TFeat: random triplets with anchor swap", replace(HYNET, network="tfeat", loss="tfeat")),
+    "tfeat": Recipe("TFeat as published: random triplets with anchor swap", TFEAT),
     "doap": Recipe("DOAP: average precision of finding the partner", replace(L2NET, loss="doap")),
     # ablations: HyNet but for one thing
     "hynet-no-norms": Recipe("HyNet without R_L2, the norm regulariser", replace(HYNET, gamma=0.0)),

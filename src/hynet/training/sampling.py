@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log, pi
+from math import ceil, log, pi
 
 import numpy as np
 import torch
@@ -76,8 +76,9 @@ def pairs(
     balance: float = 0.0,
     together: int = 1,
     hard: float = 0.0,
+    batches: int | None = None,
 ) -> Array:
-    """The batches of one epoch as rows of the data: (batches, pairs_per_batch, 2), as many as its patches fill.
+    """The batches of one epoch as rows of the data: (batches, pairs_per_batch, 2).
 
     All points take turns, in a new order each time round, and no point is twice in a batch. A point hands out its
     patches without replacement, and all of them again when fewer than two are left.
@@ -88,18 +89,15 @@ def pairs(
         together: so many points of one reference image stay side by side, neighbours where places are known: hard
             negatives, and certain ones.
         hard: so often a point gives one of its hard pairs, where it has any, in place of any two of its patches.
+        batches: None: as many as the patches fill.
     """
     rng = np.random.default_rng((seed, epoch))
     by_point = np.argsort(data.points, kind="stable")  # rows of one point are neighbours
     _, first, count = np.unique(data.points[by_point], return_index=True, return_counts=True)
     usable = count >= 2
     first, count = first[usable], count[usable]
-    batches = int(count.sum()) // (2 * pairs_per_batch)
-    if len(first) < pairs_per_batch or batches == 0:
-        raise BadInput(
-            f"{pairs_per_batch} pairs a batch need as many points with two patches, and there are {len(first)}; "
-            "give more data or lower --pairs-per-batch."
-        )
+    _check_points(len(first), pairs_per_batch)
+    batches = batches or batches_per_epoch(data, pairs_per_batch)
     scene = None if data.scenes is None else data.scenes[by_point[first]]
     image = None if data.images is None else data.images[by_point[first]]
     place = None if data.places is None else data.places[by_point[first]]
@@ -116,6 +114,16 @@ def pairs(
     if hard and data.hard_pairs is not None:
         rows = _harder(rng, rows, data.points, data.hard_pairs, hard)
     return rows.reshape(batches, pairs_per_batch, 2)
+
+
+def batches_per_epoch(data: Mixture | PatchSet, pairs_per_batch: int, pairs_per_epoch: int | None = None) -> int:
+    """As many as the patches of the data fill, or as the pairs that an epoch is said to have."""
+    count = np.unique(data.points, return_counts=True)[1]
+    usable = count[count >= 2]
+    _check_points(len(usable), pairs_per_batch)
+    if pairs_per_epoch is None:
+        return int(usable.sum()) // (2 * pairs_per_batch)
+    return ceil(pairs_per_epoch / pairs_per_batch)
 
 
 def augment(
@@ -218,6 +226,14 @@ def _distinct(columns: Sequence[Array]) -> Array:
         numbered.append(numbers + used)
         used += len(names)
     return np.concatenate(numbered)
+
+
+def _check_points(points: int, pairs_per_batch: int) -> None:
+    if points < pairs_per_batch:
+        raise BadInput(
+            f"{pairs_per_batch} pairs a batch need as many points with two patches, and there are {points}; "
+            "give more data or lower --pairs-per-batch."
+        )
 
 
 def _balanced(scene: Array, balance: float, at_least: int) -> Array:
