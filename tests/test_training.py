@@ -18,7 +18,7 @@ import torch
 import hynet
 from hynet.cli import plot, push
 from hynet.datasets import synthetic
-from hynet.descriptors import DESCRIPTORS
+from hynet.descriptors import DESCRIPTORS, loading
 from hynet.errors import BadInput, BadWeights
 from hynet.training import checkpoints, logbook, loop, sampling
 from hynet.training.configuration import TrainConfig, learning_rate, progress
@@ -354,3 +354,18 @@ def test_uncertain_negatives_are_left_out_when_asked(patches):
 
     assert strangers(certain=False) == 8 * 7
     assert strangers(certain=True) < 8 * 7
+
+
+def test_convolutions_in_bfloat16_say_nearly_the_same_forward_and_backward(patches):
+    network = loading.network("default").eval()
+    some = torch.from_numpy(patches.patches[:24, ::2, ::2])[:, None].float()
+    outputs, gradients = [], []
+    for bfloat16 in (False, True):
+        network.zero_grad()
+        (raw,), _ = Tiled(network, compiled=False, bfloat16=bfloat16)(some[:12], some[12:])
+        (raw * torch.linspace(-1, 1, 128)).sum().backward()
+        outputs.append(raw.detach().flatten())
+        gradients.append(network.layer2[0].weight.grad.flatten())
+    for exact, rounded in (outputs, gradients):
+        cosine = torch.cosine_similarity(exact, rounded, dim=0)
+        assert 0.99 < cosine < 1 - 1e-7, "rounded to eight bits, and not otherwise different"

@@ -32,7 +32,7 @@ from .configuration import TrainConfig as TrainConfig
 from .configuration import learning_rate, progress
 from .logbook import Watch, logbook, unwatched
 from .sampling import Mixture, augment, batches_per_epoch, mix, pairs
-from .tiling import Tiled, one_worker_per_core, threads_for
+from .tiling import Tiled, has_bfloat16, one_worker_per_core, threads_for
 
 VALIDATION_PAIRS = 10_000  # at most, of each set: bounds the time, and 1% is then known to 0.14%
 
@@ -164,7 +164,9 @@ def network_of(config: TrainConfig) -> Network:
 
 def tiled(network: Network, config: TrainConfig) -> Tiled:
     """The network, ready for fast steps; L2-Net's loss looks at its feature maps too."""
-    return Tiled(network, compiled=config.compiled, with_maps=config.loss == "l2net" and hasattr(network, "with_maps"))
+    bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and has_bfloat16())
+    with_maps = config.loss == "l2net" and hasattr(network, "with_maps")
+    return Tiled(network, compiled=config.compiled, with_maps=with_maps, bfloat16=bfloat16)
 
 
 def loss_function(config: TrainConfig) -> Loss:

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,6 +24,7 @@ from ..system.machine import cores
 TILE, WIDE_TILE = 64, 256  # patches: the last layer has few activations and many weights, whose gradients are added up
 
 Work = Callable[[Tensor], Tensor]
+Convolve = Callable[[nn.Conv2d, Tensor], Tensor]
 
 
 class Tiled(nn.Module):
@@ -32,7 +34,9 @@ class Tiled(nn.Module):
     Networks with BatchNorm further down, and networks on a GPU, run whole.
     """
 
-    def __init__(self, network: Network, *, compiled: bool = True, with_maps: bool = False) -> None:
+    def __init__(
+        self, network: Network, *, compiled: bool = True, with_maps: bool = False, bfloat16: bool = False
+    ) -> None:
         super().__init__()
         self.network, self.with_maps = network, with_maps
         on_cpu = next(network.parameters()).device.type == "cpu"
@@ -41,7 +45,8 @@ class Tiled(nn.Module):
         layers, self._last = _split(network) if on_cpu else ([], None)
         self.cores = one_worker_per_core() if layers and not with_maps else None
         self._weights = [weight for layer in layers for weight in layer.parameters()]
-        self._trunk: Work = _fused(layers) if layers else network.__call__
+        self._convolve: Convolve = partial(_in_bfloat16, native=has_bfloat16()) if bfloat16 else nn.Conv2d.__call__
+        self._trunk: Work = _fused(layers, self._convolve) if layers else network.__call__
         if compiled and on_cpu and has_compiler():
             torch._dynamo.config.suppress_errors = True  # a compiler can be there and fail: go on, slower
             self._trunk = torch.compile(self._trunk, dynamic=False)
@@ -60,7 +65,9 @@ class Tiled(nn.Module):
         if self._last is None:
             return [raw[: len(anchors)]], [raw[len(anchors) :]]
         dropout, convolution, norm = self._last
-        raw = _InTiles.apply(self.cores, convolution, WIDE_TILE, _dropped(raw, dropout), *convolution.parameters())
+        assert isinstance(convolution, nn.Conv2d)
+        convolve = partial(self._convolve, convolution)
+        raw = _InTiles.apply(self.cores, convolve, WIDE_TILE, _dropped(raw, dropout), *convolution.parameters())
         return [norm(raw[: len(anchors)]).flatten(1)], [norm(raw[len(anchors) :]).flatten(1)]
 
 
@@ -80,6 +87,12 @@ def threads_for(model: Tiled) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def has_bfloat16() -> bool:
+    """Whether the processor multiplies in bfloat16 by itself."""
+    found = torch.cpu.get_capabilities()
+    return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
 
 
 def has_compiler() -> bool:
@@ -153,7 +166,19 @@ class _FrnTlu(torch.autograd.Function):
         return dx, d_gamma, d_beta, None, d_tau
 
 
-def _fused(layers: list[nn.Module]) -> Work:
+def _in_bfloat16(convolution: nn.Conv2d, x: Tensor, native: bool) -> Tensor:
+    """The convolution of numbers rounded to bfloat16, added up in float32, as such processors do it; backward too.
+
+    Elsewhere the rounded numbers are multiplied in float32: the same rounding, and no gain.
+    """
+    kind = torch.bfloat16 if native else torch.float32
+    weight = convolution.weight.bfloat16().to(kind)
+    bias = None if convolution.bias is None else convolution.bias.bfloat16().to(kind)
+    y = nn.functional.conv2d(x.bfloat16().to(kind), weight, bias, convolution.stride, convolution.padding)
+    return y.bfloat16().float()
+
+
+def _fused(layers: list[nn.Module], convolve: Convolve) -> Work:
     """The layers one after the other, each FRN with the TLU that follows it as one."""
     parts = [part for layer in layers for part in (layer if isinstance(layer, nn.Sequential) else [layer])]
 
@@ -161,6 +186,8 @@ def _fused(layers: list[nn.Module]) -> Work:
         for part, following in zip(parts, [*parts[1:], None], strict=True):
             if isinstance(part, FRN) and isinstance(following, TLU):
                 x = _FrnTlu.apply(x, part.weight, part.bias, part.eps, following.tau)
+            elif isinstance(part, nn.Conv2d):
+                x = convolve(part, x)
             elif not isinstance(part, TLU):
                 x = part(x)
         return x
