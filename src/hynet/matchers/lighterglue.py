@@ -1,0 +1,42 @@
+"""LighterGlue (Potje et al., 2024): a small learned matcher for XFeat's features, by ONNX Runtime."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import BadInput, BadWeights
+from ..system.machine import cores
+from ..system.onnx_runtime import session
+from ..types import Array, Features, Matches
+
+INPUTS = ["kpts0", "kpts1", "desc0", "desc1"]
+DIM = 64  # of XFeat's descriptors
+LEAST_SCORE = 0.1  # the authors' threshold
+
+
+class LighterGlue:
+    """Features x Features -> Matches; it has learnt which of XFeat's descriptors belong together, and where."""
+
+    def __init__(self, weights: Path) -> None:
+        self._session = session(weights, threads=len(cores()))
+        if [each.name for each in self._session.get_inputs()] != INPUTS:
+            raise BadWeights(f"{weights} is not LighterGlue in ONNX; its inputs should be {', '.join(INPUTS)}.")
+
+    def __call__(self, a: Features, b: Features) -> Matches:
+        if not len(a) or not len(b):
+            return Matches(np.zeros((0, 2), np.int64), np.zeros(0, np.float32))
+        if not a.descriptors.shape[1] == b.descriptors.shape[1] == DIM:
+            raise BadInput("LighterGlue matches XFeat's features only; give XFeat's weights as the extractor.")
+        values = [_centred(a), _centred(b), a.descriptors[None], b.descriptors[None]]
+        found, scores = self._session.run(["matches", "scores"], dict(zip(INPUTS, values, strict=True)))
+        indices = found[scores > LEAST_SCORE].astype(np.int64)
+        apart = a.descriptors[indices[:, 0]] - b.descriptors[indices[:, 1]]
+        return Matches(indices, np.linalg.norm(apart, axis=1).astype(np.float32))
+
+
+def _centred(features: Features) -> Array:
+    """(1, N, 2): the centre of the photo at 0, half of its longer side 1."""
+    size = np.array(features.image_size, np.float32)
+    return ((features.keypoints.xy - size / 2) / (size.max() / 2)).astype(np.float32)[None]
