@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from ... import images, metrics
-from ...datasets import hpatches
+from ...datasets import hpatches, hpatches_cutting
 from ...datasets import sequences as image_sequences
 from ...errors import BadInput, choose
 from ...system import cache, fingerprints
@@ -26,7 +26,7 @@ from . import csv_files as hpatches_csv
 from . import summary
 from . import tasks as hpatches_tasks
 
-CUTTING = (hpatches, image_sequences, images)  # our code that makes stacks of photos
+CUTTING = (hpatches, hpatches_cutting, image_sequences, images)  # our code that makes stacks of photos
 SPLITS = ("a", "b", "c", "full", "view", "illum")
 
 # Fig. 4 has the numbers as bars only; the text has these. SOSNet's follows from HyNet's and the gain of 2.35.
@@ -121,7 +121,7 @@ def _stacks(data: Path, seed: int, progress: Progress) -> Path:
     names = [folder.name for folder in image_sequences.folders(data)]
     made = {"data": str(data.resolve()), "names": names, "seed": seed, "code": fingerprints.code(*CUTTING)}
     place = cache.folder().parent / "cut" / f"{data.resolve().name}-{fingerprints.values(made)[:16]}"
-    return hpatches.cut(data, place, seed, progress)
+    return hpatches_cutting.cut(data, place, seed, progress)
 
 
 def _fingerprint(root: Path, sequence: str) -> str:
