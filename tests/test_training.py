@@ -343,6 +343,29 @@ def test_an_option_that_the_loss_does_not_have_is_refused():
         loop.loss_function(TrainConfig(loss="hardnet", alpha=2.0))
 
 
+@pytest.mark.parametrize(
+    ("loss", "options", "told"),
+    [
+        ("hynet", {"margin": -1.0}, "margin of the loss hynet must be 0 or more; got -1"),
+        ("hynet", {"z": 0.0}, "z of the loss hynet must be 1e-09 or more"),
+        ("loss_b", {"margin_s": float("nan")}, "margin_s of the loss loss_b must be 0 or more; got nan"),
+        ("doap", {"bins": 1.0}, "bins of the loss doap must be 2 or more"),
+        ("l2net", {"maps": 1.0}, "l2net has no maps; it has no options"),
+    ],
+)
+def test_a_loss_says_within_which_bounds_its_options_lie(loss, options, told):
+    with pytest.raises(BadInput, match=told):
+        loop.loss_function(TrainConfig(loss=loss, loss_options=options))
+
+
+def test_every_option_of_a_loss_can_be_set_whether_or_not_it_is_a_setting_of_its_own():
+    a, p = torch.randn(2, 6, 5, generator=torch.Generator().manual_seed(0))
+    ours = loop.loss_function(TrainConfig(loss="loss_b", alpha=1.0, loss_options={"margin_s": 0.5}))(a, p)
+    assert ours.total == hynet.losses.loss_b(a, p, alpha=1.0, margin_s=0.5).total
+    bins = loop.loss_function(TrainConfig(loss="doap", loss_options={"bins": 7.0}))(a, p)
+    assert bins.total == hynet.losses.doap(a, p, bins=7).total
+
+
 def test_uncertain_negatives_are_left_out_when_asked(patches):
     two_pictures = replace(patches, images=patches.points % 2)
     mixture = sampling.mix([two_pictures])

@@ -2,7 +2,8 @@
 
 Every loss takes RAW anchors and positives (N, D), row i of both showing the same point, and any N >= 2; it
 normalises for itself, since HyNet's regulariser needs the lengths. Totals are means over the batch: the released
-code sums, which Adam hardly notices. Mining losses take `strangers`: who may serve as a negative.
+code sums, which Adam hardly notices. Mining losses take `strangers`: who may serve as a negative. A loss that takes
+`maps` is given the feature maps of networks that have them. Its other keyword arguments are its options (`options.py`).
 Files are imported when they are first used: looking at the table needs no torch.
 """
 
@@ -16,7 +17,18 @@ from ..system.plugins import Part, with_plugins
 if TYPE_CHECKING:
     from .paper import d_only, hynet, loss_a, loss_b, s_only
     from .rivals import AP_BINS, doap, hardnet, hardnet_four, l2net, sosnet, tfeat
-    from .terms import NEIGHBOURS, Loss, LossTerms, angular, hybrid, norm_difference, one_threshold, second_order
+    from .terms import (
+        NEIGHBOURS,
+        Loss,
+        LossTerms,
+        added_up,
+        angular,
+        hybrid,
+        in_full_precision,
+        norm_difference,
+        one_threshold,
+        second_order,
+    )
 
 __all__ = [
     "AP_BINS",
@@ -24,6 +36,7 @@ __all__ = [
     "NEIGHBOURS",
     "Loss",
     "LossTerms",
+    "added_up",
     "angular",
     "d_only",
     "doap",
@@ -31,6 +44,7 @@ __all__ = [
     "hardnet_four",
     "hybrid",
     "hynet",
+    "in_full_precision",
     "l2net",
     "loss_a",
     "loss_b",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from ..mining import EVERY_OTHER, Strangers, hardest_negatives, paired, unit
+from .options import Scale, Weight
 from .terms import LossTerms, added_up, angular, hybrid, in_full_precision, norm_difference, one_threshold, second_order
 
 
@@ -16,12 +17,12 @@ def hynet(
     raw_a: Tensor,
     raw_p: Tensor,
     *,
-    margin: float = 1.2,
-    alpha: float = 2.0,
-    gamma: float = 0.1,
-    z: float = 1.0,
-    sosr: float = 0.0,
-    level: float = 0.0,
+    margin: Weight = 1.2,
+    alpha: Weight = 2.0,
+    gamma: Weight = 0.1,
+    z: Scale = 1.0,
+    sosr: Weight = 0.0,
+    level: Weight = 0.0,
     strangers: Strangers = EVERY_OTHER,
 ) -> LossTerms:
     """L = mean max(0, m + s_H(theta+) - s_H(theta-)) + gamma R_L2 [+ sosr R_SOS] [+ level R_level].
@@ -44,8 +45,8 @@ def s_only(
     raw_a: Tensor,
     raw_p: Tensor,
     *,
-    margin: float = 0.9,
-    gamma: float = 0.1,
+    margin: Weight = 0.9,
+    gamma: Weight = 0.1,
     strangers: Strangers = EVERY_OTHER,
 ) -> LossTerms:
     """HyNet's loss with s in place of s_H; the paper tunes the margin without naming it, 0.9 is L_B's."""
@@ -60,8 +61,8 @@ def d_only(
     raw_a: Tensor,
     raw_p: Tensor,
     *,
-    margin: float = 1.2,
-    gamma: float = 0.1,
+    margin: Weight = 1.2,
+    gamma: Weight = 0.1,
     strangers: Strangers = EVERY_OTHER,
 ) -> LossTerms:
     """HyNet's loss with d in place of s_H; the paper tunes the margin without naming it, 1.2 is L_B's."""
@@ -73,8 +74,8 @@ def loss_a(
     raw_a: Tensor,
     raw_p: Tensor,
     *,
-    margin: float = 1.0,
-    gamma: float = 0.1,
+    margin: Weight = 1.0,
+    gamma: Weight = 0.1,
     strangers: Strangers = EVERY_OTHER,
 ) -> LossTerms:
     """L_A: s for positives, d for negatives; R_L2 as in HyNet's, so that the similarity alone differs."""
@@ -89,10 +90,10 @@ def loss_b(
     raw_a: Tensor,
     raw_p: Tensor,
     *,
-    margin_s: float = 0.9,
-    margin_d: float = 1.2,
-    alpha: float = 2.0,
-    gamma: float = 0.1,
+    margin_s: Weight = 0.9,
+    margin_d: Weight = 1.2,
+    alpha: Weight = 2.0,
+    gamma: Weight = 0.1,
     strangers: Strangers = EVERY_OTHER,
 ) -> LossTerms:
     """L_B: alpha times a triplet loss on s, plus one on d; R_L2 as in HyNet's."""

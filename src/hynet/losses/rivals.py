@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ..mining import EVERY_OTHER, Strangers, distance, hardest_negatives, paired, unit
+from .options import Count, Weight
 from .paper import d_only
 from .terms import LossTerms, added_up, in_full_precision, second_order
 
@@ -15,7 +16,7 @@ AP_BINS = 25  # of DOAP's soft histogram; its own number was not found, this is 
 
 
 @in_full_precision
-def hardnet(raw_a: Tensor, raw_p: Tensor, *, margin: float = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
+def hardnet(raw_a: Tensor, raw_p: Tensor, *, margin: Weight = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
     """HardNet: triplet on d with the hardest negative of the other side, as its own code mines: LR and RL."""
     a, p = unit(raw_a), unit(raw_p)
     d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers, across=True)
@@ -24,7 +25,9 @@ def hardnet(raw_a: Tensor, raw_p: Tensor, *, margin: float = 1.0, strangers: Str
 
 
 @in_full_precision
-def hardnet_four(raw_a: Tensor, raw_p: Tensor, *, margin: float = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
+def hardnet_four(
+    raw_a: Tensor, raw_p: Tensor, *, margin: Weight = 1.0, strangers: Strangers = EVERY_OTHER
+) -> LossTerms:
     """HardNet's triplet with negatives mined as HyNet and SOSNet do: LL, RR, LR and RL."""
     return d_only(raw_a, raw_p, margin=margin, gamma=0.0, strangers=strangers)
 
@@ -34,8 +37,8 @@ def sosnet(
     raw_a: Tensor,
     raw_p: Tensor,
     *,
-    margin: float = 1.0,
-    sosr: float = 1.0,
+    margin: Weight = 1.0,
+    sosr: Weight = 1.0,
     strangers: Strangers = EVERY_OTHER,
 ) -> LossTerms:
     """SOSNet: quadratic hinge on d, plus second-order similarity."""
@@ -46,7 +49,7 @@ def sosnet(
 
 
 @in_full_precision
-def tfeat(raw_a: Tensor, raw_p: Tensor, *, margin: float = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
+def tfeat(raw_a: Tensor, raw_p: Tensor, *, margin: Weight = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
     """TFeat: triplet with anchor swap on RAW distances; the negative is a random stranger, not a mined one.
 
     Batches are shuffled, so the next pair's positive is as random as any; with known labels, the next certain one.
@@ -56,7 +59,7 @@ def tfeat(raw_a: Tensor, raw_p: Tensor, *, margin: float = 1.0, strangers: Stran
     d_pos = _raw_distance(raw_a, raw_p)
     d_neg = torch.minimum(_raw_distance(raw_a, other), _raw_distance(raw_p, other))
     hinge = (margin + d_pos - d_neg).relu() * there_is_one
-    return added_up({"triplet": hinge.mean()}, d_pos, d_neg, hinge)
+    return added_up({"triplet": hinge.mean()}, d_pos, d_neg, hinge, raw=True)
 
 
 @in_full_precision
@@ -88,7 +91,7 @@ def doap(
     raw_a: Tensor,
     raw_p: Tensor,
     *,
-    bins: int = AP_BINS,
+    bins: Count = AP_BINS,
     strangers: Strangers = EVERY_OTHER,
 ) -> LossTerms:
     """DOAP: 1 - average precision of finding each patch's partner among all patches of the batch, by soft binning."""

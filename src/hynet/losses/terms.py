@@ -26,6 +26,7 @@ class LossTerms:
     d_pos: Tensor  # (N,) distance to the own partner, detached
     d_neg: Tensor  # (N,) distance to the hardest stranger, detached
     violated: Tensor  # share of pairs that still cost something
+    raw: bool = False  # the distances are of raw vectors, so that no cosine follows from them
 
 
 Loss = Callable[..., LossTerms]
@@ -49,10 +50,10 @@ def in_full_precision(loss: Loss) -> Loss:
     return run
 
 
-def added_up(terms: Mapping[str, Tensor], d_pos: Tensor, d_neg: Tensor, cost: Tensor) -> LossTerms:
+def added_up(terms: Mapping[str, Tensor], d_pos: Tensor, d_neg: Tensor, cost: Tensor, raw: bool = False) -> LossTerms:
     """The loss of these terms; `cost` (N,) is what each pair still costs."""
     total = torch.stack(list(terms.values())).sum()
-    return LossTerms(total, terms, d_pos.detach(), d_neg.detach(), (cost.detach() > 0).float().mean())
+    return LossTerms(total, terms, d_pos.detach(), d_neg.detach(), (cost.detach() > 0).float().mean(), raw)
 
 
 def angular(d: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ..errors import BadInput, HynetError
 from ..losses import Loss, LossTerms
+from ..losses.options import takes
 from ..system.machine import keep_memory_mapped
 from ..types import PatchSet
 from . import checkpoints, distributed
@@ -68,9 +69,11 @@ def train(
         state.restore(checkpoint)
     else:
         state = start(config, device)
-    fast = tiled(state.network, config)
+    loss = loss_function(config)
+    fast = tiled(state.network, config, loss)
     model = distributed.distributed(fast)
-    mixture, loss, now, rate = mix(list(data.values())), loss_function(config), state.position, Rate()
+    mixture = mix(list(data.values()))
+    now, rate = state.position, Rate()
     per_epoch = batches_per_epoch(mixture, config.pairs_per_batch, config.pairs_per_epoch)
     clock = saved = validated = time.perf_counter()
     snapshot: dict[str, Any] | None = None
@@ -118,8 +121,15 @@ def loss_of(model: nn.Module, batch: Batch, loss: Loss) -> LossTerms:
     with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
         anchors, positives = model(batch.anchors, batch.positives)
     (raw_a, *maps_a), (raw_p, *maps_p) = map(distributed.gather, anchors), map(distributed.gather, positives)
-    maps = {"maps": list(zip(maps_a, maps_p, strict=True))} if maps_a else {}
-    return loss(raw_a, raw_p, strangers=batch.strangers, **maps)
+    known: dict[str, Any] = {"strangers": batch.strangers} if takes(loss, "strangers") else {}
+    if maps_a:
+        known["maps"] = list(zip(maps_a, maps_p, strict=True))
+    terms = loss(raw_a, raw_p, **known)
+    if not isinstance(terms, LossTerms):
+        raise BadInput(
+            f"a loss returns hynet.losses.LossTerms, this one a {type(terms).__name__}; `added_up` makes it."
+        )
+    return terms
 
 
 def step(state: State, total: Tensor, rate: float) -> None:
@@ -162,7 +172,7 @@ def _line(config: TrainConfig, now: Position, terms: LossTerms, done: float, rat
         "learning_rate": learning_rate(config, done),
         "loss": float(terms.total.detach()),
         **{name: float(value.detach()) for name, value in terms.terms.items()},
-        **({} if config.loss == "tfeat" else _similarities(terms)),  # TFeat's distances are not of unit vectors
+        **({} if terms.raw else _similarities(terms)),
         "violated": float(terms.violated),
         "steps_per_second": round(rate.patches_per_second / (2 * config.pairs_per_batch), 4),
         "patches_per_second": round(rate.patches_per_second, 1),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from functools import partial
 
 import torch
 from torch import nn
 
 from ..descriptors import DESCRIPTORS, loading
 from ..descriptors.layers import Network, start_orthogonal
-from ..errors import BadInput, BadWeights, choose
+from ..errors import BadWeights, choose
 from ..losses import LOSSES, Loss
+from ..losses.options import takes, with_options
 from . import distributed
 from .batches import seed_of
 from .checkpoints import State
@@ -53,18 +53,13 @@ def network_of(config: TrainConfig) -> Network:
     return row(**{name: value for name, value in options.items() if name in known})
 
 
-def tiled(network: Network, config: TrainConfig) -> Tiled:
-    """The network, ready for fast steps; L2-Net's loss looks at its feature maps too."""
+def tiled(network: Network, config: TrainConfig, loss: Loss) -> Tiled:
+    """The network, ready for fast steps, with its feature maps where the loss asks for them."""
     bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and has_bfloat16())
-    with_maps = config.loss == "l2net" and hasattr(network, "with_maps")
+    with_maps = takes(loss, "maps") and hasattr(network, "with_maps")
     return Tiled(network, compiled=config.compiled, with_maps=with_maps, bfloat16=bfloat16)
 
 
 def loss_function(config: TrainConfig) -> Loss:
     """The loss with the options that the config sets."""
-    loss = choose(LOSSES, config.loss, "loss").imported()
-    options = {name: getattr(config, name) for name in ("margin", "alpha", "gamma", "z", "sosr", "level")}
-    options = {name: value for name, value in options.items() if value is not None}
-    if strange := [name for name in options if name not in inspect.signature(loss).parameters]:
-        raise BadInput(f"the loss {config.loss} has no {' and no '.join(strange)}; leave it out.")
-    return partial(loss, **options)
+    return with_options(choose(LOSSES, config.loss, "loss").imported(), config.options_of_the_loss(), config.loss)
