@@ -170,7 +170,7 @@ def fundamental(first: Array, second: Array, threshold: float, *, seed: int = 0)
     return _nothing(first) if H is None or agree.sum() < 8 else (cross_matrix(np.array([1.0, 0, 0])) @ H, agree)
 
 
-# DEGENSAC takes its random numbers from libc, which every thread of a process draws from, so it has a process of its own.
+# In a process of its own: DEGENSAC takes random numbers from libc, which every thread of a process draws from.
 DEGENSAC = Helper()
 
 

@@ -26,6 +26,7 @@ from ..descriptors.loading import models
 from ..errors import BadInput, UnreadableImage
 from ..system import fingerprints
 from ..system.files import whole
+from ..system.locks import alone
 from ..system.machine import cores
 from ..types import Progress, silent
 from .hloc_file import columns, h5_names, opened
@@ -86,7 +87,13 @@ def extract_all(
     HDF5 files do not survive a crash while they are written. So every photo becomes a small file of its own in
     `out`.parts, and `out` is put together whole at the end: what was done is never lost.
     """
-    out, settings = Path(out), settings or Settings()
+    with alone(out):
+        return _extract_all(photos, Path(out), settings or Settings(), jobs, progress)
+
+
+def _extract_all(
+    photos: str | Path | Sequence[str | Path], out: Path, settings: Settings, jobs: int, progress: Progress
+) -> Extracted:
     parts = out.with_name(f"{out.name}.parts")
     named = name_photos(photos)
     masks = find_masks(settings.mask, named)

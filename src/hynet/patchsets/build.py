@@ -31,7 +31,8 @@ from ..errors import BadInput, DataNotFound
 from ..patches import SUPPORT_SIGMAS, cut
 from ..sfm import sift_for_patches as sfm
 from ..system import fingerprints
-from ..system.files import whole
+from ..system.files import make_folder, whole
+from ..system.locks import alone
 from ..system.machine import cores
 from ..types import Array, PatchSet, Progress, silent
 from . import assembly, correspondence
@@ -69,11 +70,12 @@ def build(
     parts = out / ".parts"
     scenes = _named(folders)
     colmap.pycolmap()  # a missing package is told before anything is read
-    _refuse_other_settings(parts, settings)
-    todo = {name: folder for name, folder in scenes.items() if not _is_done(parts / name, folder)}
-    _make_parts(todo, parts, settings, workers, progress)
-    progress(len(todo), len(todo), "writing the set")
-    return assembly.assemble(out, asdict(settings), hard_share)
+    with alone(make_folder(out)):
+        _refuse_other_settings(parts, settings)
+        todo = {name: photos for name, photos in scenes.items() if not _is_done(parts / name, photos)}
+        _make_parts(todo, parts, settings, workers, progress)
+        progress(len(todo), len(todo), "writing the set")
+        return assembly.assemble(out, asdict(settings), hard_share)
 
 
 def sheet(patch_set: PatchSet, rows: int = 24, columns: int = 8, seed: int = 0) -> Array:

@@ -7,9 +7,7 @@ was, photos added to the folder are added to the model, and a run that is done c
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,8 @@ from ..errors import BadData, BadInput, DataNotFound, choose
 from ..extractors.folder import Settings, extract_all, find_masks, name_photos
 from ..extractors.hloc_file import h5_names, opened, read_h5
 from ..system import fingerprints
-from ..system.files import whole
+from ..system.files import make_folder, whole
+from ..system.locks import alone
 from ..system.machine import cores
 from ..types import Array, Features, Progress, Table, silent
 from . import pairs as pairing
@@ -84,7 +83,7 @@ def reconstruct(
     jobs = jobs or len(cores())
     file = out / "features.h5" if features is None else Path(features)
     masks = find_masks(settings.mask, named) if features is None else {}
-    with _alone(out):
+    with alone(make_folder(out)):
         note = _note(out, Path(photos), file, _options(settings, features, ratio, camera))
         contents = {name: fingerprints.photo(photo, masks.get(name)) for name, photo in named.items()}
         _check_photos(out, contents)
@@ -126,24 +125,6 @@ def _ratio(ratio: float | None, settings: Settings, features: str | Path | None)
     if ratio is not None and not 0 < ratio <= 1:
         raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.8 is usual, 1 keeps all.")
     return settings.extractor().ratio if ratio is None and features is None else ratio
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """One run at a time in a folder. SQLite's lock, on any system, ends with its process, however that ends."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / ".lock").touch()
-    except OSError as error:
-        raise BadInput(f"cannot write to {out}: {error.strerror}; choose another folder.") from None
-    with closing(sqlite3.connect(out / ".lock", timeout=0)) as lock:
-        try:
-            lock.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError:
-            raise BadInput(
-                f"another run is at work in {out}; wait until it is done, or choose another folder."
-            ) from None
-        yield
 
 
 def _options(settings: Settings, features: str | Path | None, ratio: float | None, camera: str) -> dict[str, Any]:

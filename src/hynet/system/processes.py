@@ -17,6 +17,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 from ..errors import HynetError
@@ -90,10 +91,8 @@ class Helper:
         process.kill()
         for pipe in (process.stdin, process.stdout):
             if pipe:
-                try:
+                with suppress(OSError):  # what it was never sent
                     pipe.close()
-                except OSError:  # what it was never sent
-                    pass
         process.wait()
 
     def __enter__(self) -> Helper:
