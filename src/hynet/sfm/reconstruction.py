@@ -7,7 +7,8 @@ was, photos added to the folder are added to the model, and a run that is done c
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -83,7 +84,7 @@ def reconstruct(
     jobs = jobs or len(cores())
     file = out / "features.h5" if features is None else Path(features)
     masks = find_masks(settings.mask, named) if features is None else {}
-    with alone(make_folder(out)):
+    with alone(make_folder(out)), _kept(out):
         note = _note(out, Path(photos), file, _options(settings, features, ratio, camera))
         contents = {name: fingerprints.photo(photo, masks.get(name)) for name, photo in named.items()}
         _check_photos(out, contents)
@@ -125,6 +126,16 @@ def _ratio(ratio: float | None, settings: Settings, features: str | Path | None)
     if ratio is not None and not 0 < ratio <= 1:
         raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.8 is usual, 1 keeps all.")
     return settings.extractor().ratio if ratio is None and features is None else ratio
+
+
+@contextmanager
+def _kept(out: Path) -> Iterator[None]:
+    """An interruption says what is kept."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        stop.add_note(f"what is done is kept in {out}, run the same command again to go on")
+        raise
 
 
 def _options(settings: Settings, features: str | Path | None, ratio: float | None, camera: str) -> dict[str, Any]:
@@ -265,7 +276,6 @@ def _map(
             f"spot only: {len(verified)} of {len(funnel.matches)} pairs agree on a geometry; `hynet doctor {out}` says "
             "more."
         ) from None
-    colmap.refine(mapped, known_cameras=known_cameras)
     model = colmap.as_arrays(mapped)
     done = Reconstructed(
         model=str(out),
@@ -290,8 +300,7 @@ def _map(
 
 def _mapped(database: Path, mapper: str, known_cameras: bool) -> Any:
     """Points that only two photos see are left out, as COLMAP does, unless there is no model without them."""
-    # With more threads, the same matches give now this model, now another.
-    asked = colmap.MappingTask(known_cameras=known_cameras, threads=1)
+    asked = colmap.MappingTask(known_cameras=known_cameras, refined=True)
     try:
         return colmap.map_photos(database, mapper, asked)
     except NotReconstructed:
