@@ -23,7 +23,7 @@ from PIL import Image
 from ..errors import BadData, BadInput, DataNotFound
 from ..system.files import whole
 from ..types import Array, PatchPairs, PatchSet, Progress, silent
-from .ubc_decoding import MOSAIC, PER_MOSAIC, PER_ROW, TILE, decoded, mosaic_files, needed, numbers, write_lines
+from .ubc_decoding import MOSAIC, PER_MOSAIC, PER_ROW, TILE, cached, decoded, mosaic_files, needed, numbers, write_lines
 
 SIZES = (64, 32)
 
@@ -34,10 +34,13 @@ def load(root: str | Path, size: int = 64, progress: Progress = silent) -> Patch
     if size not in SIZES:
         raise BadInput(f"PhotoTour patches come in size 64 or 32, got {size}.")
     cache = decoded(root, progress)
-    points = np.load(cache / "points.npy")
-    seen = np.load(cache / "interest.npy") if (cache / "interest.npy").exists() else None  # (P, 3)
+    try:
+        patches, points, seen = cached(cache, size)
+    except (OSError, EOFError, ValueError, IndexError):  # damaged: it vouches for itself no longer, and is made again
+        (cache / "key.json").unlink(missing_ok=True)
+        patches, points, seen = cached(decoded(root, progress), size)
     return PatchSet(
-        np.load(cache / f"patches{size}.npy", mmap_mode="r"),
+        patches,
         points,
         None if seen is None else seen[:, 0].astype(np.int64),
         _scenes(root, len(points)),
@@ -55,6 +58,8 @@ def test_pairs(root: str | Path, count: int = 100_000) -> PatchPairs:
         raise DataNotFound(f"no {path.name} in {root}; pair files there: {there}.")
     # Some copies carry a seventh column; only these four mean anything.
     first, first_point, second, second_point = numbers(path, (0, 1, 3, 4)).T
+    if len(first) != count:
+        raise BadData(f"{path} holds {len(first)} pairs, but its name says {count}; unpack the set again.")
     patches = len(numbers(needed(root, "info.txt"), (0,)))
     for column in (first, second):
         if column.min() < 0 or column.max() >= patches:

@@ -15,7 +15,8 @@ from PIL import Image
 
 from ..errors import BadData, BadInput, DataNotFound
 from ..system import fingerprints
-from ..system.files import whole
+from ..system.files import make_folder, whole
+from ..system.locks import alone
 from ..system.machine import cache_folder
 from ..types import Array, Progress
 
@@ -35,9 +36,30 @@ def decoded(root: Path, progress: Progress) -> Path:
     sources = [*mosaics, info, *([interest] if interest.exists() else [])]
     key = json.dumps([LAYOUT, fingerprints.files(*sources)])
     cache = _cache_folder(root)
-    if (cache / "key.json").exists() and (cache / "key.json").read_text() == key:
-        return cache
+    if not _is_of(cache, key):
+        with alone(make_folder(cache), wait=True):
+            if not _is_of(cache, key):  # another process may have made it while we waited
+                _fill(cache, key, mosaics, info, interest, progress)
+    return cache
 
+
+def cached(cache: Path, size: int) -> tuple[Array, Array, Array | None]:
+    """Patches (P, S, S), points (P,), and reference image with x and y (P, 3) where they are known."""
+    patches, points = np.load(cache / f"patches{size}.npy", mmap_mode="r"), np.load(cache / "points.npy")
+    seen = np.load(cache / "interest.npy") if (cache / "interest.npy").exists() else None
+    if patches.shape != (len(points), size, size) or (seen is not None and seen.shape != (len(points), 3)):
+        raise ValueError(f"{cache} holds arrays of different lengths")
+    return patches, points, seen
+
+
+def _is_of(cache: Path, key: str) -> bool:
+    try:
+        return (cache / "key.json").read_text() == key
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _fill(cache: Path, key: str, mosaics: Sequence[Path], info: Path, interest: Path, progress: Progress) -> None:
     points = numbers(info, (0,))[:, 0]
     if len(points) > len(mosaics) * PER_MOSAIC:
         raise BadData(
@@ -58,8 +80,7 @@ def decoded(root: Path, progress: Progress) -> Path:
         _decode(mosaics, len(points), cache, progress)
         write_lines(cache / "key.json", [key])  # last: it says that the rest is whole
     except OSError as error:
-        raise BadInput(f"cannot cache {root} in {cache}: {error.strerror or error}; make room there.") from None
-    return cache
+        raise BadInput(f"cannot cache {info.parent} in {cache}: {error.strerror or error}; make room there.") from None
 
 
 def _decode(mosaics: Sequence[Path], patches: int, cache: Path, progress: Progress) -> None:
@@ -107,8 +128,12 @@ def numbers(path: Path, columns: tuple[int, ...], dtype: type = np.int64) -> Arr
         if path.stat().st_size > 0:
             table = np.loadtxt(path, np.float64, usecols=columns, ndmin=2, comments=None)
             if len(table):
+                if dtype is np.int64 and not (np.abs(table) < 2**53).all():  # nor is NaN
+                    raise BadData(f"{path} holds numbers that are not whole; unpack or make the set again.")
                 return table.astype(dtype)
-    except ValueError as error:
+    except BadData:
+        raise
+    except (ValueError, OverflowError, OSError) as error:
         raise BadData(f"{path} is not a table of numbers: {str(error).rstrip('.')}.") from None
     raise BadData(f"{path} is empty.")
 

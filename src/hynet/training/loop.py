@@ -20,6 +20,8 @@ from torch import Tensor, nn
 from ..errors import BadInput, HynetError
 from ..losses import Loss, LossTerms
 from ..losses.options import takes
+from ..system.files import make_folder
+from ..system.locks import alone
 from ..system.machine import keep_memory_mapped
 from ..types import PatchSet
 from . import checkpoints, distributed
@@ -241,13 +243,14 @@ def _due(minutes: float | None, since: float, otherwise: bool = False) -> bool:
 
 @contextmanager
 def _logging(out: Path, about: Mapping[str, Any], step: int, watch: Watch) -> Iterator[Watch]:
-    """The first process writes; the others say nothing."""
+    """The first process writes, and no other run beside it; the others say nothing."""
     if distributed.rank() != 0:
         yield unwatched
         return
-    checkpoints.describe_run(out, about)
-    with logbook(out, step, watch) as log:
-        yield log
+    with alone(make_folder(out)):
+        checkpoints.describe_run(out, about)
+        with logbook(out, step, watch) as log:
+            yield log
 
 
 @contextmanager
