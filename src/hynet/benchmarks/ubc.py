@@ -50,13 +50,16 @@ PAPER = {
 }
 
 
-def run(models: Sequence[Model], data: Path, *, pairs: int | None = None, progress: Progress = silent) -> Evaluation:
-    """FPR@95 on one PhotoTour set, or on each that lies in the folder.
+@dataclass(frozen=True)
+class UbcOptions:
+    """Which pairs are tested."""
 
-    Args:
-        pairs: which m50_N_N_0.txt to use; unless told that of 100,000, or the largest there is.
-    """
-    sets = [_open(root, pairs, progress) for root in _sets(Path(data))]
+    pairs: int | None = None  # which m50_N_N_0.txt to use; by default that of 100,000, or the largest there is
+
+
+def evaluate(models: Sequence[Model], data: Path, options: UbcOptions, progress: Progress = silent) -> Evaluation:
+    """FPR@95 on one PhotoTour set, or on each that lies in the folder."""
+    sets = [_open(root, options.pairs, progress) for root in _sets(data)]
     contestants = enter(models or ["default"])
     cells, curves = [], {}
     for test in sets:

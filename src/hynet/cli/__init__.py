@@ -84,18 +84,24 @@ def _call(name: str, args: list[str]) -> Report:
 
 
 def parse(function: Callable[..., Value], args: list[str], prog: str, description: str | None) -> Callable[[], Value]:
-    """What the arguments ask for, not yet done. Wrong ones get one sentence, in place of tyro's box."""
-    import tyro
+    """What the arguments ask for, not yet done."""
 
     @wraps(function)
     def later(*values: Any, **options: Any) -> Callable[[], Value]:
         return partial(function, *values, **options)
 
+    return read(later, args, prog, description)
+
+
+def read(asked: Callable[..., Value], args: list[str], prog: str, description: str | None) -> Value:
+    """The arguments as a value of that class. Wrong ones get one sentence, in place of tyro's box."""
+    import tyro
+
     described = f"{description}\nWith --json: one JSON object on stdout."
     complaint = io.StringIO()
     try:
         with redirect_stderr(complaint):
-            return tyro.cli(later, args=args, prog=prog, description=described)
+            return tyro.cli(asked, args=args, prog=prog, description=described)
     except SystemExit as stop:
         if stop.code == 0:
             raise

@@ -42,53 +42,49 @@ class _Samples:
     group: Array  # (N,) or (levels, N) as `metrics.bootstrap` takes them: averaged first, and drawn apart
 
 
-def run(
-    models: Sequence[Model],
-    data: Path,
-    *,
-    task: Literal["stereo", "multiview"] = "stereo",
-    detector: tuple[str, ...] = ("dog",),
-    max_keypoints: int = 2048,
-    upright: bool = False,
-    ratio: float | None = None,
-    seeds: int = 1,
-    bags: int | None = None,
-    features: tuple[Path, ...] = (),
-    against: str | None = None,
-    progress: Progress = silent,
-) -> Evaluation:
-    """mAA(10) of relative poses, on scenes in the challenge's layout or in Strecha's.
+@dataclass(frozen=True)
+class ImcOptions:
+    """Which task, whose keypoints, and how they are matched."""
 
-    Args:
-        task: pairs of photos, or models from bags of 5, 10 and 25.
-        detector: what finds the keypoints of patch descriptors; several give a row each.
-        max_keypoints: the strongest so many of each photo; 2,048 and 8,000 are the challenge's.
-        upright: patch descriptors use no orientation; the challenge's photos stand upright.
-        ratio: one ratio test for all; by default each model's own, and 0.9 where it has none.
-        seeds: stereo: how often each pair is fitted; scores are averaged.
-        bags: multiview: at most so many bags of each size; 100, 50 and 25 unless told.
-        features: features files in hloc's layout, each a row.
-        against: the method that the others are compared with; unless told rootsift, or the first.
-    """
+    task: Literal["stereo", "multiview"] = "stereo"  # pairs of photos, or models from bags of 5, 10 and 25
+    detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
+    max_keypoints: int = 2048  # per photo, the strongest; 2,048 and 8,000 are the challenge's
+    upright: bool = False  # patch descriptors use no orientation; the challenge's photos stand upright
+    ratio: float | None = None  # one ratio test for all; by default each model's own, and 0.9 where it has none
+    seeds: int = 1  # stereo: how often each pair is fitted; scores are averaged
+    bags: int | None = None  # multiview: the most bags of each size; by default 100, 50 and 25
+    features: tuple[Path, ...] = ()  # features files in hloc's layout, each a row
+    against: str | None = None  # the method that the others are compared with; by default rootsift, or the first
+
+
+def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress: Progress = silent) -> Evaluation:
+    """mAA(10) of relative poses, on scenes in the challenge's layout or in Strecha's."""
+    task = options.task
+    ratio = options.ratio
     if ratio is not None and not 0 < ratio <= 1:
         raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.9 is usual, 1 keeps all.")
-    if seeds < 1 or (bags is not None and bags < 1):
+    if options.seeds < 1 or (options.bags is not None and options.bags < 1):
         raise BadInput("--seeds and --bags must be at least 1.")
     if task == "multiview":
         colmap.pycolmap()  # a missing package is told before anything is described
     found = scenes.load(data)
     photos = [view.photo for scene in found for view in scene.views.values()]
-    setting = Setting(detector, max_keypoints, upright)
-    methods = enter(models, setting, files=features, photos=photos)
-    rival = comparing.rival([method.name for method in methods], against)
+    setting = Setting(options.detector, options.max_keypoints, options.upright)
+    methods = enter(models, setting, files=options.features, photos=photos)
+    rival = comparing.rival([method.name for method in methods], options.against)
     ratios = {method.name: ratio or method.features(photos[0]).ratio or USUAL_RATIO for method in methods}
     shared = [setting.told(), "Ratio test: " + ", ".join(f"{name} {value:g}" for name, value in ratios.items()) + "."]
     if task == "stereo":
-        errors = {m.name: [stereo.scene_errors(m, s, ratios[m.name], seeds, progress) for s in found] for m in methods}
+        errors = {
+            method.name: [
+                stereo.scene_errors(method, scene, ratios[method.name], options.seeds, progress) for scene in found
+            ]
+            for method in methods
+        }
         samples, pictures = _of_pairs(found, errors), {"accuracy": _curves(errors)}
-        details, notes = _pair_details(found, errors), [*shared, *_stereo_notes(found, seeds)]
+        details, notes = _pair_details(found, errors), [*shared, *_stereo_notes(found, options.seeds)]
     else:
-        chosen = [multiview.chosen_bags(scene, bags) for scene in found]
+        chosen = [multiview.chosen_bags(scene, options.bags) for scene in found]
         samples, pictures = _of_bags(found, chosen, methods, ratios, progress), {}
         details, notes = {}, [*shared, *_multiview_notes(found, chosen)]
     rows, intervals = _rows(found, samples)
