@@ -1,7 +1,7 @@
 """What is wrong with arguments that tyro refuses, in one sentence.
 
-tyro gives its reasons only as a box drawn on stderr. So the reason is found again here, from the command's signature: an
-option that does not exist, one that is missing, or a value that tyro does not take for that option by itself.
+tyro gives its reasons only as a box drawn on stderr. So the reason is found again here, from the command's signature:
+an option that does not exist, one that is missing, or a value that tyro does not take for that option by itself.
 """
 
 from __future__ import annotations
