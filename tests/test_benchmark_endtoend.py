@@ -20,6 +20,7 @@ from hynet.benchmarks import BENCHMARKS, homography
 from hynet.benchmarks.harness import methods
 from hynet.benchmarks.harness.contestants import Contestant
 from hynet.benchmarks.harness.methods import Setting
+from hynet.benchmarks.imc import paper as imc_paper
 from hynet.benchmarks.imc.evaluate import multiview, stereo
 from hynet.cli import main
 from hynet.datasets import scenes, synthetic
@@ -251,11 +252,11 @@ def test_exact_features_give_exact_poses_and_shuffled_ones_none(scene):
 def test_the_papers_poses_stand_beside_its_own_scenes_only(scene):
     (tower,) = scenes.load(scene)
     whole = [
-        replace(tower, name=f"imc/{name}", views={f"{name}{k}": None for k in range(100)}) for name in imc.paper.SCENES
+        replace(tower, name=f"imc/{name}", views={f"{name}{k}": None for k in range(100)}) for name in imc_paper.SCENES
     ]
-    assert imc.paper.is_papers(whole)
-    assert not imc.paper.is_papers(whole[:2])
-    assert not imc.paper.is_papers([*whole[:2], replace(whole[2], views={"0": None})])
+    assert imc_paper.is_papers(whole)
+    assert not imc_paper.is_papers(whole[:2])
+    assert not imc_paper.is_papers([*whole[:2], replace(whole[2], views={"0": None})])
 
 
 def test_a_pose_whose_points_are_all_farther_than_fifty_baselines_is_scored_as_opencv_finds_it():

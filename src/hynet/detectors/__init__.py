@@ -6,10 +6,14 @@ asked for; a grey photo, and perhaps a mask, when it is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from ..system.plugins import Part, with_plugins
 from ..types import Detector
-from .dog import DoG
-from .keynet import KeyNet
 
-DETECTORS: dict[str, Callable[..., Detector]] = {"dog": DoG, "keynet": KeyNet}
+DETECTORS: dict[str, Part[Detector]] = with_plugins(
+    "detectors",
+    {
+        "dog": Part("hynet.detectors.dog:DoG", "differences of Gaussians (Lowe 2004)"),
+        "keynet": Part("hynet.detectors.keynet:KeyNet", "learnt corners over a pyramid (Barroso-Laguna 2019)"),
+    },
+    Part[Detector],
+)
