@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import BadInput
-from ..system.parts import Part, PartTable, find_part, open_part
-from ..system.plugins import plugins
+from ..system.parts import FilePart, find_part, open_part
+from ..system.plugins import with_plugins
 
 if TYPE_CHECKING:
     from ..types import Array, Features
@@ -27,39 +27,54 @@ class PhotoExtractor(Protocol):
     def __call__(self, photo: str | Path | Array) -> Features: ...
 
 
-def _row(file: str, name: str, about: str, **more: object) -> Part:
-    return Part(f"{__name__}.{file}", name, about, **more)  # type: ignore[arg-type]
-
-
-# Made by `max_keypoints=...`, and those with a file by `from_file(path, max_keypoints=...)`
-EXTRACTORS: dict[str, Part] = {
-    "patchwise": _row("patchwise", "Extractor", "a detector, and a descriptor of patches around what it finds"),
-    "opencv-sift": _row("sift", "SIFT", "OpenCV's SIFT as it comes"),
-    "opencv-rootsift": _row("sift", "RootSIFT", "the same under Hellinger's distance"),
-    "r2d2": _row("r2d2", "R2D2", "repeatable and reliable (Revaud 2019)", files=("torch",), needs_file=True),
-    "aliked": _row("aliked", "ALIKED", "deformable descriptors (Zhao 2023)", files=("torch",), needs_file=True),
-    "xfeat": _row("xfeat", "XFeat", "made for processors (Potje 2024)", files=("onnx",), needs_file=True),
-    "features-file": _row(
-        "hloc_file", "FeaturesFile", "what anyone extracted before, in hloc's layout", files=("hdf5",), needs_file=True
-    ),
-}
-
-
-def all_extractors() -> PartTable:
-    """Ours, and those of installed packages."""
-    return EXTRACTORS | plugins("extractors")
+# Each is made by `max_keypoints=...`, and from a file by `from_file(path, max_keypoints=...)`.
+EXTRACTORS: dict[str, FilePart[PhotoExtractor]] = with_plugins(
+    "extractors",
+    {
+        "patchwise": FilePart(
+            "hynet.extractors.patchwise:Extractor", "a detector, and a descriptor of patches around what it finds"
+        ),
+        "opencv-sift": FilePart("hynet.extractors.sift:SIFT", "OpenCV's SIFT as it comes"),
+        "opencv-rootsift": FilePart("hynet.extractors.sift:RootSIFT", "the same under Hellinger's distance"),
+        "r2d2": FilePart(
+            "hynet.extractors.r2d2:R2D2",
+            "repeatable and reliable keypoints (Revaud 2019), our own extraction",
+            files=("torch",),
+            needs_file=True,
+        ),
+        "aliked": FilePart(
+            "hynet.extractors.aliked:ALIKED",
+            "deformable descriptors (Zhao 2023), by kornia",
+            files=("torch",),
+            needs_file=True,
+        ),
+        "xfeat": FilePart(
+            "hynet.extractors.xfeat:XFeat",
+            "light features made for CPUs (Potje 2024)",
+            files=("onnx",),
+            needs_file=True,
+        ),
+        "features-file": FilePart(
+            "hynet.extractors.hloc_file:FeaturesFile",
+            "what anyone extracted before, in hloc's layout",
+            files=("hdf5",),
+            needs_file=True,
+        ),
+    },
+    FilePart[PhotoExtractor],
+)
 
 
 def open_extractor(name_or_path: str | Path, max_keypoints: int = MAX_KEYPOINTS) -> PhotoExtractor:
     """An extractor by name, or by the path of its weights or of a features file."""
     _check(max_keypoints)
-    return open_part(all_extractors(), name_or_path, "extractor", max_keypoints=max_keypoints)
+    return open_part(EXTRACTORS, name_or_path, "extractor", max_keypoints=max_keypoints)
 
 
 def find_extractor(name_or_path: str | Path, max_keypoints: int = MAX_KEYPOINTS) -> PhotoExtractor | None:
     """The same, but None where it is not the name or file of an extractor: then it may be that of a descriptor."""
     _check(max_keypoints)
-    return find_part(all_extractors(), name_or_path, max_keypoints=max_keypoints)
+    return find_part(EXTRACTORS, name_or_path, max_keypoints=max_keypoints)
 
 
 def _check(max_keypoints: int) -> None:

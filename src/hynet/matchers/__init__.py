@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..system.parts import Part, PartTable, open_part
-from ..system.plugins import plugins
+from ..system.parts import FilePart, open_part
+from ..system.plugins import with_plugins
 from ..types import Features, Matches
 
 
@@ -16,23 +16,23 @@ class Matcher(Protocol):
     def __call__(self, a: Features, b: Features) -> Matches: ...
 
 
-MATCHERS: dict[str, Part] = {
-    "nearest": Part(f"{__name__}.nearest", "Nearest", "mutual nearest neighbours, with a ratio test; FGINN if wanted"),
-    "lighterglue": Part(
-        f"{__name__}.lighterglue",
-        "LighterGlue",
-        "learnt for XFeat's features (Potje 2024)",
-        files=("onnx",),
-        needs_file=True,
-    ),
-}
-
-
-def all_matchers() -> PartTable:
-    """Ours, and those of installed packages."""
-    return MATCHERS | plugins("matchers")
+MATCHERS: dict[str, FilePart[Matcher]] = with_plugins(
+    "matchers",
+    {
+        "nearest": FilePart(
+            "hynet.matchers.nearest:Nearest", "mutual nearest neighbours with a ratio test, FGINN if wanted"
+        ),
+        "lighterglue": FilePart(
+            "hynet.matchers.lighterglue:LighterGlue",
+            "learnt for XFeat's features (Potje 2024)",
+            files=("onnx",),
+            needs_file=True,
+        ),
+    },
+    FilePart[Matcher],
+)
 
 
 def open_matcher(name_or_path: str | Path, **options: Any) -> Matcher:
-    """A matcher by name, or by the path of its weights. Options are those of the matcher, such as ratio of nearest."""
-    return open_part(all_matchers(), name_or_path, "matcher", **options)
+    """A matcher by name, or by the path of its weights. Options are the matcher's own, such as the ratio of nearest."""
+    return open_part(MATCHERS, name_or_path, "matcher", **options)
