@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from dataclasses import asdict, replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -13,6 +14,7 @@ from hynet.datasets import synthetic
 from hynet.losses import AP_BINS, LOSSES, NEIGHBOURS
 from hynet.training import loop
 from hynet.training.recipes import RECIPES
+from hynet.types import PatchPairs, PatchSet
 
 NO_NUMBERS = {"strangers", "maps"}
 # published by nobody
@@ -205,3 +207,35 @@ def test_every_recipe_takes_a_step_that_changes_its_weights(name, patches):
     assert torch.isfinite(terms.total)
     assert not any(torch.equal(old, new) for old, new in zip(before, learnt, strict=True))
     assert all(weights.isfinite().all() for weights in state.network.parameters())
+
+
+# --- Every recipe learns ---
+
+STEPS, PAIRS = 200, 64  # small batches, so that all recipes together take a quarter of an hour on one core
+
+
+@pytest.fixture(scope="module")
+def learnable() -> PatchSet:
+    return synthetic.patch_set(3000, 4, seed=0)
+
+
+@pytest.fixture(scope="module")
+def unseen() -> tuple[PatchSet, PatchPairs]:
+    """Patches of other textures, and pairs of which half match; a non-match shares its texture where that is likely."""
+    patch_set = synthetic.patch_set(2000, 4, seed=100)
+    first = np.arange(0, len(patch_set), 4)
+    pairs = np.concatenate([first, first]), np.concatenate([first + 1, np.roll(first, 1) + 2])
+    return patch_set, PatchPairs(*pairs, patch_set.points[pairs[0]] == patch_set.points[pairs[1]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(RECIPES))
+def test_every_recipe_learns(name, learnable, unseen, tmp_path):
+    recipe = RECIPES[name].config
+    config = replace(
+        recipe, epochs=None, minutes=None, steps=STEPS, pairs_per_batch=PAIRS, validate_minutes=60.0, compiled=False
+    )
+    untrained = loop.validation_error(loop.start(config, "cpu").network.describe, *unseen)
+    trained = loop.train(config, {"synthetic": learnable}, tmp_path, validate={"unseen": unseen}).validation["unseen"]
+    print(f"| {name} | {untrained:.2f} | {trained:.2f} |")
+    assert trained < untrained / 2, (untrained, trained)

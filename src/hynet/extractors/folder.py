@@ -29,7 +29,7 @@ from ..system.files import whole
 from ..system.locks import alone
 from ..system.machine import cores
 from ..types import Progress, silent
-from .hloc_file import columns, h5_names, opened
+from .hloc_file import columns, h5_names, open_features
 from .patchwise import LONGEST, Extractor
 
 PART = ".part.npz"  # no temporary file of `whole` ends like this
@@ -167,7 +167,7 @@ def _earlier(out: Path, settings: Settings) -> dict[str, str | None]:
     if not out.exists():
         return {}
     names = h5_names(out)
-    with opened(out) as file:
+    with open_features(out) as file:
         _check(file.attrs.get("settings"), settings, out)
         return {name: file[name].attrs.get("fingerprint") for name in names}
 
@@ -290,7 +290,7 @@ def _assemble(out: Path, kept: Set[str], parts: Mapping[str, Path], settings: Se
         if ratio is not None:
             file.attrs["ratio"] = ratio
         if kept:
-            with opened(out) as earlier:
+            with open_features(out) as earlier:
                 for name in sorted(kept):
                     earlier.copy(name, file, name)
         for name, part in parts.items():

@@ -16,16 +16,16 @@ from typing import Any
 import cv2
 import numpy as np
 
-from .. import colmap, images
+from .. import colmap
 from ..colmap import Funnel, Model, NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
 from ..extractors.folder import Settings, extract_all, find_masks, name_photos
-from ..extractors.hloc_file import h5_names, opened, read_h5
+from ..extractors.hloc_file import h5_names, read_h5
 from ..system import fingerprints
 from ..system.files import make_folder, whole
 from ..system.locks import alone
 from ..system.machine import cores
-from ..types import Array, Features, Progress, Table, silent
+from ..types import Array, Progress, Table, silent
 from . import pairs as pairing
 from .matches import match_all
 
@@ -222,7 +222,7 @@ def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: st
     of_size = {each.size: number for number, each in cameras.items()}
     with store.transaction():
         for name in new:
-            features = _read(file, name, photos[name])
+            features = read_h5(file, name, photos[name])
             if features.descriptors.shape[1] != width:
                 raise BadData(f"{file} holds descriptors of sizes {width} and {features.descriptors.shape[1]}.")
             seen_with = _camera(camera, features.image_size, photos[name])
@@ -233,18 +233,6 @@ def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: st
             if number is None:
                 number = alike[seen_with] = of_size[seen_with.size] = store.add_camera(seen_with)
             store.add_photo(name, number, features.keypoints.frames)
-
-
-def _read(file: Path, name: str, photo: Path) -> Features:
-    """Of one photo; its size is that of the photo itself where the file does not tell."""
-    features = read_h5(file, name)
-    if not (np.isfinite(features.descriptors).all() and np.isfinite(features.keypoints.frames).all()):
-        raise BadData(f"{file} holds features of {name} that are not numbers; extract them again.")
-    with opened(file) as stored:
-        if "image_size" in stored[name]:
-            return features
-    height, width = images.read(photo).shape
-    return replace(features, image_size=(width, height))
 
 
 def _camera(camera: str, size: tuple[int, int], photo: Path) -> colmap.Camera:
