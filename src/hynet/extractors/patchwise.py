@@ -62,9 +62,9 @@ class Extractor:
         self.descriptor = load(descriptor) if isinstance(descriptor, str | Path) else descriptor
         self.longest, self.upright, self.affine = longest, upright, affine
         # What the photos of the user were found to want, else what the model says of itself.
-        trained: float = getattr(self.descriptor, "support", SUPPORT_SIGMAS)
+        trained = self.descriptor.support or SUPPORT_SIGMAS
         self.support = support or calibration.support or trained
-        self.ratio: float | None = calibration.ratio or getattr(self.descriptor, "ratio", None)
+        self.ratio: float | None = calibration.ratio or self.descriptor.ratio
         self.thresholds = calibration.thresholds  # geometry -> pixels, for hynet.verify
 
     def __call__(self, photo: str | Path | Array, mask: str | Path | Array | None = None) -> Features:

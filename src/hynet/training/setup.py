@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from ..descriptors import DESCRIPTORS, loading
-from ..descriptors.layers import Network, start_orthogonal
+from ..descriptors.layers import Network, as_network, start_orthogonal
 from ..errors import BadWeights, choose
 from ..losses import LOSSES, Loss
 from ..losses.options import takes, with_options
@@ -47,10 +47,11 @@ def optimiser_of(config: TrainConfig, network: nn.Module) -> torch.optim.Optimiz
 
 def network_of(config: TrainConfig) -> Network:
     """The untrained network; options that it does not have are left out."""
-    row = choose({name: row for name, row in DESCRIPTORS.items() if row.learnt}, config.network, "network")
-    known = inspect.signature(row.made_by().__init__).parameters
+    networks = {name: row for name, row in DESCRIPTORS.items() if row.learnt is not False}
+    make = choose(networks, config.network, "network").imported()
+    known = inspect.signature(make).parameters
     options = {"norm": config.norm, "dropout": config.dropout}
-    return row(**{name: value for name, value in options.items() if name in known})
+    return as_network(make(**{name: value for name, value in options.items() if name in known}))
 
 
 def tiled(network: Network, config: TrainConfig, loss: Loss) -> Tiled:
