@@ -19,8 +19,9 @@ import numpy as np
 from .. import colmap
 from ..colmap import Funnel, Model, NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
-from ..extractors.folder import Settings, extract_all, find_masks, name_photos
+from ..extractors.folder import extract_all, find_masks, name_photos
 from ..extractors.hloc_file import h5_names, read_h5
+from ..extractors.settings import Settings
 from ..system import fingerprints
 from ..system.files import make_folder, whole
 from ..system.locks import alone
