@@ -17,8 +17,8 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from ..types import Array
 from . import fingerprints
+from .fingerprints import Array
 from .files import whole
 from .machine import cache_folder
 
