@@ -18,8 +18,8 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 
 from . import fingerprints
-from .fingerprints import Array
 from .files import whole
+from .fingerprints import Array
 from .machine import cache_folder
 
 LIMIT = 20e9  # bytes; HPatches described by one network is 1.3e9
