@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import cv2
 import h5py
@@ -18,11 +20,14 @@ from hynet.benchmarks import BENCHMARKS, homography
 from hynet.benchmarks.harness import methods
 from hynet.benchmarks.harness.contestants import Contestant
 from hynet.benchmarks.harness.methods import Setting
+from hynet.benchmarks.imc import paper as imc_paper
 from hynet.benchmarks.imc.evaluate import multiview, stereo
 from hynet.cli import main
 from hynet.datasets import scenes, synthetic
+from hynet.datasets.scenes import View
 from hynet.descriptors import DESCRIPTORS
 from hynet.errors import BadData, BadInput
+from hynet.geometry import Pose
 from hynet.types import Features, Keypoints
 
 
@@ -240,7 +245,36 @@ def test_exact_features_give_exact_poses_and_shuffled_ones_none(scene):
     assert max(max(pair) for pair in found.details["errors"]["right"]["tower"]) < 0.2
     (better,) = found.comparisons
     assert better.difference == pytest.approx(100 - found.rows["wrong"]["maa10"])
-    assert "Key.Net + HyNet" in found.paper.rows
+    assert found.paper is None
+    assert "Key.Net + HyNet 64.07" in found.notes[-1]
+
+
+def test_the_papers_poses_stand_beside_its_own_scenes_only(scene):
+    (tower,) = scenes.load(scene)
+    whole = [
+        replace(tower, name=f"imc/{name}", views={f"{name}{k}": None for k in range(100)}) for name in imc_paper.SCENES
+    ]
+    assert imc_paper.is_papers(whole)
+    assert not imc_paper.is_papers(whole[:2])
+    assert not imc_paper.is_papers([*whole[:2], replace(whole[2], views={"0": None})])
+
+
+def test_a_pose_whose_points_are_all_farther_than_fifty_baselines_is_scored_as_opencv_finds_it():
+    rng = np.random.default_rng(0)
+    points = rng.uniform((-300, -300, 900), (300, 300, 1100), (60, 3))  # baseline 1
+    K = np.array([[800.0, 0, 320], [0, 800, 240], [0, 0, 1]])
+    moved = Pose(np.eye(3), np.array([1.0, 0, 0]))
+    seen = [(points + shift) @ K.T for shift in (0, moved.translation)]
+    a, b = (each[:, :2] / each[:, 2:] for each in seen)
+    views = View(Path("a"), K, Pose(np.eye(3), np.zeros(3))), View(Path("b"), K, moved)
+    F = geometry.fundamental_from_pose(moved, K, K)
+    in_front, rotation, translation, _ = cv2.recoverPose(K.T @ F @ K, geometry.rays(a, K), geometry.rays(b, K))
+    assert in_front == 0  # what it would reject
+    found = geometry.pose_from_fundamental(F, a, b, first_K=K, second_K=K)
+    assert geometry.pose_error(found, Pose(rotation, translation[:, 0])) == 0
+    rows = np.column_stack([np.arange(60)] * 2)
+    features_of = tuple(features(each, np.eye(60)) for each in (a, b))
+    assert stereo.pose_errors(rows, features_of, views, seeds=1)[0] != stereo.FAILED
 
 
 def test_scenes_count_alike(tmp_path):
@@ -312,6 +346,38 @@ def test_bags_of_exact_features_are_reconstructed_and_shuffled_ones_fail(tmp_pat
     assert found.rows["right"]["maa10"] > 80
     assert found.rows["wrong"]["maa10"] == 0
     assert found.benchmark == "imc-multiview"
+    assert any("all pairs are matched, without a list" in note for note in found.notes)
+
+
+def test_both_tasks_have_a_column_each_and_their_average(tmp_path):
+    write_scene(tmp_path / "tower", photos=6)
+    files = (tmp_path / "tower" / "right.h5", tmp_path / "tower" / "wrong.h5")
+    found = BENCHMARKS["imc"]([], tmp_path, task="both", bags=1, features=files, against="wrong")
+    right = found.rows["right"]
+    assert list(found.columns) == ["maa10", "stereo", "multiview"]
+    assert right["maa10"] == pytest.approx((right["stereo"] + right["multiview"]) / 2)
+    low, high = found.intervals["right"]["maa10"]
+    assert low <= right["maa10"] <= high
+    assert {one.column for one in found.comparisons} == {"maa10", "stereo", "multiview"}
+    assert "Key.Net + HyNet 69.46, 64.07, 74.84" in found.notes[-1]
+
+
+def test_a_bag_is_matched_where_photos_are_listed_as_seeing_the_same(tmp_path):
+    folder = write_scene(tmp_path / "tower", photos=6)
+    bag = ("0", "1", "2", "4")
+    assert len(multiview.pairs_to_match(scenes.load(tmp_path)[0], bag)) == 6
+    np.save(folder / "keys-th-0.1.npy", ["1-0", "2-4", "3-5"])
+    assert multiview.pairs_to_match(scenes.load(tmp_path)[0], bag) == [("0", "1"), ("2", "4")]
+
+
+def test_two_photos_are_no_model_of_a_bag(tmp_path):
+    folder = write_scene(tmp_path / "tower", photos=6)
+    np.save(folder / "keys-th-0.1.npy", ["0-1"])  # only these two can be joined
+    (tower,) = scenes.load(tmp_path)
+    *_, exact = methods.enter(
+        [], Setting(), files=[folder / "right.h5"], photos=[v.photo for v in tower.views.values()]
+    )
+    assert multiview.bag_credits(exact, tower, ("0", "1", "2", "3", "4"), 0.9) == 0
 
 
 def test_listed_bags_come_before_drawn_ones(tmp_path):

@@ -77,7 +77,9 @@ def test_the_command_writes_what_it_prints(scenes, capsys, tmp_path):
     assert written["command"].startswith("hynet evaluate ubc --model sift,rootsift --data ")
     assert written["versions"]["numpy"] == np.__version__
     text = (tmp_path / "ubc.md").read_text()
-    assert "HyNet (paper)" in text
+    assert "HyNet (paper)" not in text  # other data
+    assert "HyNet 0.84" in text
+    assert "sift - rootsift" in text
     assert "![ubc-roc-yosemite](ubc-roc-yosemite.png)" in text
     assert (tmp_path / "ubc-roc-yosemite.png").read_bytes().startswith(b"\x89PNG")
 
@@ -94,8 +96,39 @@ def test_models_fill_the_columns_that_their_training_allows(scenes):
     family = rows["nets/HyNet_*.pth"]
     assert set(family) & combinations == {"LIB>ND", "LIB>YOS", "ND>LIB", "ND>YOS"}
     assert family["fpr95"] == pytest.approx(np.mean([family[c] for c in set(family) & combinations]))
+    assert evaluation.paper is None
+
+
+def test_the_paper_stands_beside_the_published_sets_only(scenes, monkeypatch):
+    monkeypatch.setattr(ubc, "PATCHES", {"liberty": 120, "notredame": 120, "yosemite": 120})
+    monkeypatch.setattr(ubc, "PAIRS", 120)
+    evaluation = BENCHMARKS["ubc"]([Contestant("mine", Mean())], scenes)
     assert evaluation.paper is not None
     assert evaluation.paper.rows["HyNet"]["ND>LIB"] == 0.89
+    monkeypatch.setattr(ubc, "PATCHES", {"liberty": 120, "notredame": 120, "yosemite": 121})
+    assert BENCHMARKS["ubc"]([Contestant("mine", Mean())], scenes).paper is None
+
+
+def test_models_are_compared_on_the_same_pairs(scenes):
+    evaluation = BENCHMARKS["ubc"]([Contestant("mean", Mean()), "sift", "rootsift", "daisy"], scenes)
+    rows = evaluation.rows
+    assert [(one.method, one.rival) for one in evaluation.comparisons] == [
+        ("mean", "rootsift"),
+        ("sift", "rootsift"),
+        ("daisy", "rootsift"),
+    ]
+    for one in evaluation.comparisons:
+        assert one.difference == pytest.approx(rows[one.method]["fpr95"] - rows["rootsift"]["fpr95"])
+        low, high = one.interval
+        assert low <= one.difference <= high
+    with pytest.raises(BadInput, match="compared with 'daisy'"):
+        BENCHMARKS["ubc"](["sift"], scenes / "liberty", against="daisy")
+
+
+def test_a_model_compared_with_its_double_differs_by_nothing(scenes):
+    twins = [Contestant("one", Mean()), Contestant("other", Mean())]
+    (same,) = BENCHMARKS["ubc"](twins, scenes / "liberty", against="one").comparisons
+    assert (same.difference, same.interval) == (0, (0, 0))
 
 
 def test_a_model_that_is_tested_on_its_training_set_is_told(scenes):

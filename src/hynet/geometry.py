@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import lgamma, log, pi
+from typing import Any
 
 import cv2
 import numpy as np
 
+from .system.processes import Helper
 from .types import Array, Matches
 
 CONFIDENCE = 0.9999
@@ -139,12 +141,15 @@ def fundamental_from_pose(pose: Pose, first_K: Array, second_K: Array) -> Array:
     return np.linalg.inv(second_K).T @ essential_from_pose(pose) @ np.linalg.inv(first_K)
 
 
-def pose_from_fundamental(F: Array, first: Array, second: Array, *, first_K: Array, second_K: Array) -> Pose | None:
-    """Of the four poses in E = K2' F K1, the one that puts most matches in front of both cameras; None without any."""
-    in_front, rotation, translation, _ = cv2.recoverPose(
+def pose_from_fundamental(F: Array, first: Array, second: Array, *, first_K: Array, second_K: Array) -> Pose:
+    """Of the four poses in E = K2' F K1, the one that puts most matches in front of both cameras.
+
+    OpenCV counts only points nearer than 50 baselines. Where none is, one of the four comes back all the same.
+    """
+    _, rotation, translation, _ = cv2.recoverPose(
         second_K.T @ F @ first_K, rays(first, first_K), rays(second, second_K)
     )
-    return Pose(rotation, translation[:, 0]) if in_front > 0 else None
+    return Pose(rotation, translation[:, 0])
 
 
 # --- The model most matches agree on: (model or None, (K,) bool inliers); `threshold` in pixels ---
@@ -154,21 +159,29 @@ Found = tuple[Array | None, Array]
 
 def fundamental(first: Array, second: Array, threshold: float, *, seed: int = 0) -> Found:
     """By DEGENSAC, which is not fooled by a dominant plane."""
-    import pydegensac
-
     if len(first) < 8:
         return _nothing(first)
-    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
     for iterations in (FEW_ITERATIONS, MAX_ITERATIONS):
-        F, inliers = pydegensac.findFundamentalMatrix(first, second, threshold, CONFIDENCE, iterations, seed=seed)
+        F, inliers = degensac(first, second, px_th=threshold, conf=CONFIDENCE, max_iters=iterations, seed=seed)
         # The chance that no sample of seven was all inliers.
         if (1 - inliers.mean() ** 7) ** iterations < 1 - CONFIDENCE:
             break
     if inliers.sum() >= 8:
-        return F, np.asarray(inliers, bool)
+        return F, inliers
     # The same photo twice leaves F open, and DEGENSAC finds none: any epipole serves; take sideways motion.
     H, agree = homography(first, second, threshold, seed=seed)
     return _nothing(first) if H is None or agree.sum() < 8 else (cross_matrix(np.array([1.0, 0, 0])) @ H, agree)
+
+
+# In a process of its own: DEGENSAC takes random numbers from libc, which every thread of a process draws from.
+DEGENSAC = Helper()
+
+
+def degensac(first: Array, second: Array, **options: Any) -> tuple[Array, Array]:
+    """F and (K,) bool inliers by `pydegensac.findFundamentalMatrix` with its options, the same for the same seed."""
+    points = (np.asarray(each, np.float64) for each in (first, second))
+    F, inliers = DEGENSAC.call("pydegensac:findFundamentalMatrix", *points, **options)
+    return F, np.asarray(inliers, bool)
 
 
 def homography(first: Array, second: Array, threshold: float, *, seed: int = 0) -> Found:

@@ -18,7 +18,8 @@ ROUNDS = 15
 
 def measure(*, count: int = PATCHES, pairs_per_batch: int = PAIRS, rounds: int = ROUNDS) -> list[Measurement]:
     torch = need("torch", "train", "the bench of sampling")
-    from ..training.sampling import augment, mix, pairs
+    from ..training.augmentation import augment
+    from ..training.sampling import mix, pairs
     from ..types import PatchSet
 
     rng = np.random.default_rng(0)

@@ -59,7 +59,7 @@ def _by_colmap(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, flo
     clock.stop("features")
     colmap.match_sift(database)
     clock.stop("matches")
-    model = colmap.as_arrays(colmap.map_photos(database))
+    model = colmap.as_arrays(colmap.map_photos(database, asked=colmap.MappingTask(threads=-1)))
     return {**clock.seconds, "registered": len(model.photos), "points": len(model.xyz)}
 
 

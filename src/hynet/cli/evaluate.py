@@ -18,6 +18,7 @@ import tyro
 from ..benchmarks import BENCHMARKS
 from ..benchmarks.harness import results
 from ..errors import BadInput, choose
+from ..system.locks import alone
 from ..system.machine import keep_memory_mapped
 from . import Report, read
 from .progress import bar
@@ -50,8 +51,14 @@ def main(args: list[str]) -> Report:
 
 def run(name: str, asked: Asked[Any]) -> Report:
     """Run the benchmark of that name, and write its files where a folder is given."""
-    if asked.out is not None:
-        results.prepare(asked.out)
+    if asked.out is None:
+        return _measured(name, asked)
+    results.prepare(asked.out)
+    with alone(asked.out / name):
+        return _measured(name, asked)
+
+
+def _measured(name: str, asked: Asked[Any]) -> Report:
     models = [name for name in asked.model.split(",") if name]
     options = vars(asked.benchmark)
     keep_memory_mapped()  # distances come in big blocks: retrieval takes less than half the time

@@ -20,6 +20,8 @@ import tyro
 from .. import images
 from ..datasets import ubc
 from ..errors import BadInput, choose, need
+from ..system.files import make_folder
+from ..system.locks import alone
 from ..training.configuration import TrainConfig
 from ..training.recipes import RECIPES
 from ..types import PatchPairs, PatchSet, Table
@@ -75,10 +77,10 @@ def keynet(
     from ..training.keynet import train as train_keynet
 
     photos = [photo for folder in data for photo in images.list_photos(folder)]
-    with bar() as progress:
+    with alone(make_folder(out)), bar() as progress:
         ended = train_keynet(photos, out, minutes=minutes, steps=steps, seed=seed, resume=resume, progress=progress)
-    exported = out / "keynet.onnx"
-    keynet_export.export(keynet_network.load(ended.checkpoint), exported)
+        exported = out / "keynet.onnx"
+        keynet_export.export(keynet_network.load(ended.checkpoint), exported)
     text = f"{ended.steps} steps, loss {ended.loss:.3f} -> {exported}"
     return Report(text, {"steps": ended.steps, "loss": ended.loss, "checkpoint": str(exported)})
 
@@ -109,7 +111,7 @@ def _train(
     recipe: str, config: TrainConfig, data: list[Path], out: Path, validate: tuple[Path, ...], resume: bool
 ) -> Report:
     need("torch", "train", "training")
-    from ..training import loop
+    from ..training import batches, loop
 
     speaks = os.environ.get("RANK", "0") == "0"
     if not speaks:
@@ -119,7 +121,7 @@ def _train(
         sets = {str(root): ubc.load(root, 64 if config.jitter else 32, progress) for root in data}
         checks = {str(root): _validation_set(root) for root in validate}
     few = config.pairs_per_batch / 4
-    if speaks and config.certain and (found := loop.negatives(config, [*sets.values()])) < few:
+    if speaks and config.certain and (found := batches.negatives(config, [*sets.values()])) < few:
         print(
             f"Only {found:.0f} others of a batch of {config.pairs_per_batch} are certain negatives, because few scenes "
             "share it: --no-certain lets all other points be negatives.",

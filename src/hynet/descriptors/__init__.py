@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import need
 
 if TYPE_CHECKING:
+    from .desdis import DesDis as DesDis
     from .hynet import HyNet as HyNet
     from .l2net import L2Net as L2Net
     from .tfeat import HardTFeat as HardTFeat
@@ -43,6 +44,7 @@ DESCRIPTORS = {
     "l2net": Row("l2net", "L2Net", "the layout of L2-Net (Tian 2017), HardNet and SOSNet"),
     "tfeat": Row("tfeat", "TFeat", "two convolutions, one full layer (Balntas 2016)"),
     "hardtfeat": Row("tfeat", "HardTFeat", "TFeat's layout trained with HardNet's loss (Mishchuk 2017)"),
+    "desdis": Row("desdis", "DesDis", "small networks taught by a large one (Liu 2024)"),
     "sift": Row("sift", "SIFT", "gradient histograms of the patch (Lowe 2004)", learnt=False),
     "rootsift": Row("sift", "RootSIFT", "SIFT under Hellinger's distance (Arandjelovic 2012)", learnt=False),
     "vgg": Row("opencv", "VGG", "learnt pooling regions and projection (Simonyan 2014)", learnt=False),

@@ -93,6 +93,14 @@ def read_state(path: str | Path) -> State:
     return _unwrapped(_content(Path(path)), Path(path))
 
 
+def state_or_nothing(path: str | Path) -> State:
+    """The same, but empty where the file holds no state dict: so that others can be asked whether it is theirs."""
+    try:
+        return read_state(path)
+    except BadWeights:
+        return {}
+
+
 def _content(path: Path) -> Any:
     """What a weights file holds, still wrapped."""
     torch = need("torch", "train", "loading weights")
@@ -114,7 +122,7 @@ def _content(path: Path) -> Any:
 
 def from_state(state: State, source: str = "these weights") -> Network:
     """The network that a state dict belongs to, with its weights in it."""
-    for recognise in (_hynet, _l2net, _sosnet, _tfeat, _hardtfeat):
+    for recognise in (_hynet, _l2net, _sosnet, _tfeat, _hardtfeat, _desdis):
         found = recognise(state)
         if found is None:
             continue
@@ -127,7 +135,7 @@ def from_state(state: State, source: str = "these weights") -> Network:
             ) from None
         return net
     raise BadWeights(
-        f"{source} holds none of HyNet, HardNet, SOSNet, TFeat or HardTFeat; "
+        f"{source} holds none of HyNet, HardNet, SOSNet, TFeat, HardTFeat or DesDis; "
         f"its first key is {next(iter(state), 'missing')!r}."
     )
 
@@ -186,3 +194,9 @@ def _hardtfeat(state: State) -> Found:
     if "classifier.1.weight" not in state:
         return None
     return DESCRIPTORS["hardtfeat"](), {key: value for key, value in state.items() if not key.startswith("SIFT.")}
+
+
+def _desdis(state: State) -> Found:
+    if "layer3.3.weight" not in state or "desc.1.weight" not in state:
+        return None
+    return DESCRIPTORS["desdis"](width=len(state["layer1.1.weight"])), state

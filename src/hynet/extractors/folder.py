@@ -8,10 +8,10 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Generator, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, replace
 from multiprocessing import get_context, parent_process
 from multiprocessing.queues import SimpleQueue
@@ -26,9 +26,10 @@ from ..descriptors.loading import models
 from ..errors import BadInput, UnreadableImage
 from ..system import fingerprints
 from ..system.files import whole
+from ..system.locks import alone
 from ..system.machine import cores
 from ..types import Progress, silent
-from .hloc_file import columns, h5_names, opened
+from .hloc_file import columns, h5_names, open_features
 from .patchwise import LONGEST, Extractor
 
 PART = ".part.npz"  # no temporary file of `whole` ends like this
@@ -86,7 +87,13 @@ def extract_all(
     HDF5 files do not survive a crash while they are written. So every photo becomes a small file of its own in
     `out`.parts, and `out` is put together whole at the end: what was done is never lost.
     """
-    out, settings = Path(out), settings or Settings()
+    with alone(out):
+        return _extract_all(photos, Path(out), settings or Settings(), jobs, progress)
+
+
+def _extract_all(
+    photos: str | Path | Sequence[str | Path], out: Path, settings: Settings, jobs: int, progress: Progress
+) -> Extracted:
     parts = out.with_name(f"{out.name}.parts")
     named = name_photos(photos)
     masks = find_masks(settings.mask, named)
@@ -106,10 +113,16 @@ def extract_all(
     unreadable = {}
     tasks = {name: Task(named[name], masks.get(name), _part(parts, name)) for name in todo}
     each = _in_turn(tasks, extract) if min(jobs, len(tasks)) < 2 else _at_once(tasks, settings, jobs)
-    for count, (name, problem) in enumerate(each, start=len(named) - len(todo) + 1):
-        progress(count, len(named), name)
-        if problem:
-            unreadable[name] = problem
+    try:
+        with closing(each):
+            for count, (name, problem) in enumerate(each, start=len(named) - len(todo) + 1):
+                progress(count, len(named), name)
+                if problem:
+                    unreadable[name] = problem
+    except KeyboardInterrupt as stop:
+        done = len(kept) + len(_parts(parts))
+        stop.add_note(f"the features of {done} of {len(named)} photos are kept, run the same command again to go on")
+        raise
 
     new = _parts(parts)
     if new or (stale and kept):
@@ -154,7 +167,7 @@ def _earlier(out: Path, settings: Settings) -> dict[str, str | None]:
     if not out.exists():
         return {}
     names = h5_names(out)
-    with opened(out) as file:
+    with open_features(out) as file:
         _check(file.attrs.get("settings"), settings, out)
         return {name: file[name].attrs.get("fingerprint") for name in names}
 
@@ -216,7 +229,7 @@ class Task:
 
 
 # Each photo as its part is written: (name, None), or (name, why it could not be read).
-Outcomes = Iterator[tuple[str, str | None]]
+Outcomes = Generator[tuple[str, str | None], None, None]
 
 
 def _in_turn(tasks: Mapping[str, Task], extract: Extractor) -> Outcomes:
@@ -238,6 +251,10 @@ def _at_once(tasks: Mapping[str, Task], settings: Settings, jobs: int) -> Outcom
                 yield names[future], future.result()
         except BrokenProcessPool:
             raise BadInput("a process ended early: try fewer jobs if memory is short.") from None
+        except BaseException:  # Ctrl-C does not wait for photos that are half done
+            for process in list(pool._processes.values()):
+                process.kill()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -273,7 +290,7 @@ def _assemble(out: Path, kept: Set[str], parts: Mapping[str, Path], settings: Se
         if ratio is not None:
             file.attrs["ratio"] = ratio
         if kept:
-            with opened(out) as earlier:
+            with open_features(out) as earlier:
                 for name in sorted(kept):
                     earlier.copy(name, file, name)
         for name, part in parts.items():

@@ -7,9 +7,8 @@ was, photos added to the folder are added to the model, and a run that is done c
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,15 +16,16 @@ from typing import Any
 import cv2
 import numpy as np
 
-from .. import colmap, images
+from .. import colmap
 from ..colmap import Funnel, Model, NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
 from ..extractors.folder import Settings, extract_all, find_masks, name_photos
-from ..extractors.hloc_file import h5_names, opened, read_h5
+from ..extractors.hloc_file import h5_names, read_h5
 from ..system import fingerprints
-from ..system.files import whole
+from ..system.files import make_folder, whole
+from ..system.locks import alone
 from ..system.machine import cores
-from ..types import Array, Features, Progress, Table, silent
+from ..types import Array, Progress, Table, silent
 from . import pairs as pairing
 from .matches import match_all
 
@@ -84,7 +84,7 @@ def reconstruct(
     jobs = jobs or len(cores())
     file = out / "features.h5" if features is None else Path(features)
     masks = find_masks(settings.mask, named) if features is None else {}
-    with _alone(out):
+    with alone(make_folder(out)), _kept(out):
         note = _note(out, Path(photos), file, _options(settings, features, ratio, camera))
         contents = {name: fingerprints.photo(photo, masks.get(name)) for name, photo in named.items()}
         _check_photos(out, contents)
@@ -129,21 +129,13 @@ def _ratio(ratio: float | None, settings: Settings, features: str | Path | None)
 
 
 @contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """One run at a time in a folder. SQLite's lock, on any system, ends with its process, however that ends."""
+def _kept(out: Path) -> Iterator[None]:
+    """An interruption says what is kept."""
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / ".lock").touch()
-    except OSError as error:
-        raise BadInput(f"cannot write to {out}: {error.strerror}; choose another folder.") from None
-    with closing(sqlite3.connect(out / ".lock", timeout=0)) as lock:
-        try:
-            lock.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError:
-            raise BadInput(
-                f"another run is at work in {out}; wait until it is done, or choose another folder."
-            ) from None
         yield
+    except KeyboardInterrupt as stop:
+        stop.add_note(f"what is done is kept in {out}, run the same command again to go on")
+        raise
 
 
 def _options(settings: Settings, features: str | Path | None, ratio: float | None, camera: str) -> dict[str, Any]:
@@ -230,7 +222,7 @@ def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: st
     of_size = {each.size: number for number, each in cameras.items()}
     with store.transaction():
         for name in new:
-            features = _read(file, name, photos[name])
+            features = read_h5(file, name, photos[name])
             if features.descriptors.shape[1] != width:
                 raise BadData(f"{file} holds descriptors of sizes {width} and {features.descriptors.shape[1]}.")
             seen_with = _camera(camera, features.image_size, photos[name])
@@ -241,18 +233,6 @@ def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: st
             if number is None:
                 number = alike[seen_with] = of_size[seen_with.size] = store.add_camera(seen_with)
             store.add_photo(name, number, features.keypoints.frames)
-
-
-def _read(file: Path, name: str, photo: Path) -> Features:
-    """Of one photo; its size is that of the photo itself where the file does not tell."""
-    features = read_h5(file, name)
-    if not (np.isfinite(features.descriptors).all() and np.isfinite(features.keypoints.frames).all()):
-        raise BadData(f"{file} holds features of {name} that are not numbers; extract them again.")
-    with opened(file) as stored:
-        if "image_size" in stored[name]:
-            return features
-    height, width = images.read(photo).shape
-    return replace(features, image_size=(width, height))
 
 
 def _camera(camera: str, size: tuple[int, int], photo: Path) -> colmap.Camera:
@@ -284,7 +264,6 @@ def _map(
             f"spot only: {len(verified)} of {len(funnel.matches)} pairs agree on a geometry; `hynet doctor {out}` says "
             "more."
         ) from None
-    colmap.refine(mapped, known_cameras=known_cameras)
     model = colmap.as_arrays(mapped)
     done = Reconstructed(
         model=str(out),
@@ -309,8 +288,7 @@ def _map(
 
 def _mapped(database: Path, mapper: str, known_cameras: bool) -> Any:
     """Points that only two photos see are left out, as COLMAP does, unless there is no model without them."""
-    # With more threads, the same matches give now this model, now another.
-    asked = colmap.MappingTask(known_cameras=known_cameras, threads=1)
+    asked = colmap.MappingTask(known_cameras=known_cameras, refined=True)
     try:
         return colmap.map_photos(database, mapper, asked)
     except NotReconstructed:
