@@ -37,23 +37,18 @@ class Benchmark(Part["Evaluation"]):
         return get_type_hints(self.function())["options"]
 
 
+def _ours(file: str, about: str) -> Benchmark:
+    return Benchmark(f"hynet.benchmarks.{file}:evaluate", about)
+
+
 BENCHMARKS: dict[str, Benchmark] = with_plugins(
     "benchmarks",
     {
-        "ubc": Benchmark("hynet.benchmarks.ubc:evaluate", "pairs of patches, PhotoTour's FPR@95 (Table 1)"),
-        "hpatches": Benchmark(
-            "hynet.benchmarks.hpatches.evaluate:evaluate", "verification, matching and retrieval of patches (Fig. 4)"
-        ),
-        "homography": Benchmark(
-            "hynet.benchmarks.homography:evaluate", "matching end to end on image sequences with H_1_k"
-        ),
-        "eth": Benchmark(
-            "hynet.benchmarks.eth.evaluate:evaluate", "models of whole scenes from matches, the ETH benchmark (Table 2)"
-        ),
-        "imc": Benchmark(
-            "hynet.benchmarks.imc.evaluate:evaluate",
-            "relative poses of photos, the Image Matching Challenge's stereo task (appendix)",
-        ),
+        "ubc": _ours("ubc", "pairs of patches, PhotoTour's FPR@95 (Table 1)"),
+        "hpatches": _ours("hpatches.evaluate", "verification, matching and retrieval of patches (Fig. 4)"),
+        "homography": _ours("homography", "matching end to end on image sequences with H_1_k"),
+        "eth": _ours("eth.evaluate", "models of whole scenes from matches, the ETH benchmark (Table 2)"),
+        "imc": _ours("imc.evaluate", "relative poses of photos, the Image Matching Challenge's stereo task (appendix)"),
     },
     Benchmark,
 )
