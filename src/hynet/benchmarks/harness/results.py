@@ -73,9 +73,18 @@ def markdown(evaluation: Evaluation) -> str:
 
 def shown(methods: Iterable[str]) -> dict[str, str]:
     """Method -> what a table calls it: weights by their file name, where that tells them apart."""
-    short = {method: Path(method).name if os.sep in method else method for method in methods}
+    short = {method: _short(method) for method in methods}
     names = list(short.values())
     return {method: name if names.count(name) == 1 else method for method, name in short.items()}
+
+
+def _short(method: str) -> str:
+    """A method may be named SCENE: DETECTOR+MODEL; a model by its path is shortened to its file name."""
+    scene, colon, rest = method.rpartition(": ")
+    detector, plus, model = rest.rpartition("+")
+    if os.sep in detector:  # the plus is a part of the path
+        return f"{scene}{colon}{Path(rest).name}"
+    return f"{scene}{colon}{detector}{plus}{Path(model).name if os.sep in model else model}"
 
 
 def prepare(out: Path) -> None:
