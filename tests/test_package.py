@@ -24,7 +24,7 @@ LAYERS = [
     "types",
     "system models",
     "similarity metrics images geometry mining patches",
-    "losses charts drawing descriptors detectors datasets colmap",
+    "losses drawing descriptors detectors datasets colmap",
     "extractors matchers",
     "sfm training export",
     "calibration patchsets benchmarks",

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ... import charts, pages
+from ... import pages
 from ...benchmarks.harness.results import shown
 from ...errors import DataNotFound
-from .. import Cell, escape
+from .. import Cell, charts, escape
 from .runs import Run, best, is_sanity, joined, json_files, read
 
 MOST_CHARTS = 6  # columns with intervals that get a chart of their own
