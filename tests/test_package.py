@@ -21,11 +21,11 @@ SOURCE = Path(hynet.__file__).parent
 # Who may import whom: strictly down. docs/architecture.md shows the same table.
 LAYERS = [
     "errors",
-    "types",
-    "system models",
+    "types system models",
     "similarity metrics images geometry mining patches",
     "losses drawing descriptors detectors datasets colmap",
-    "extractors matchers",
+    "extractors",
+    "matchers",
     "sfm training export",
     "calibration patchsets benchmarks",
     "pages bench",

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from .extractors.folder import extract_all
     from .extractors.patchwise import Extractor
     from .matchers.nearest import match
+    from .matchers.two_photos import match_photos
     from .matchers.verification import verify
     from .sfm.reconstruction import reconstruct
+    from .training.run import train
     from .types import Features, Keypoints, Matches, PatchPairs, PatchSet, Table
 
 __version__ = "0.1.0"
@@ -41,8 +43,10 @@ _HOMES = {
     "Extractor": "extractors.patchwise",
     "extract_all": "extractors.folder",
     "match": "matchers.nearest",
+    "match_photos": "matchers.two_photos",
     "verify": "matchers.verification",
     "reconstruct": "sfm.reconstruction",
+    "train": "training.run",
     "Features": "types",
     "Keypoints": "types",
     "Matches": "types",
@@ -71,10 +75,12 @@ __all__ = [
     "load",
     "losses",
     "match",
+    "match_photos",
     "metrics",
     "mining",
     "reconstruct",
     "similarity",
+    "train",
     "verify",
 ]
 

@@ -14,7 +14,7 @@ import cv2
 
 from .. import colmap, images
 from ..datasets import synthetic
-from ..extractors.folder import Settings
+from ..extractors.settings import Settings
 from ..sfm.reconstruction import reconstruct
 from . import Measurement
 

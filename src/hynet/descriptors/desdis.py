@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from torch import Tensor, nn
 
 from .layers import Network, as_rows
@@ -23,6 +26,14 @@ class DesDis(Network):
         self.desc = nn.Sequential(
             nn.Dropout(dropout), nn.Conv2d(4 * width, self.dim, 4), nn.BatchNorm2d(self.dim, affine=False)
         )
+
+    @classmethod
+    def recognise(cls, weights: Mapping[str, Any]) -> DesDis | None:
+        if "layer3.3.weight" not in weights or "desc.1.weight" not in weights:
+            return None
+        network = cls(width=len(weights["layer1.1.weight"]))
+        network.load_state_dict(weights)
+        return network
 
     def forward(self, x: Tensor) -> Tensor:
         return as_rows(self.desc(self.layer3(self.layer2(self.layer1(x)))))

@@ -9,7 +9,7 @@ from ..errors import BadInput, choose
 from ..geometry import Fit
 from ..types import Array, Features, Matches
 
-# geometry -> how far from the model a match may be, in pixels of the original photo
+# geometry -> how far from the model a match may be, in pixels of the original photo, where nothing was calibrated
 THRESHOLDS = {"fundamental": 1.0, "homography": 3.0, "essential": 1.0}
 
 
@@ -25,11 +25,11 @@ def verify(
 ) -> Fit:
     """The matches that agree on one geometry, or none when chance would give as many.
 
-    threshold: pixels of the original photo; None: as in THRESHOLDS.
+    threshold: pixels of the original photo; None: as calibrated for the features, else as in THRESHOLDS.
     cameras: the two (3, 3) matrices K, for "essential"; None: guessed from the sizes of the photos.
     """
     usual = choose(THRESHOLDS, geometry, "geometry")
-    threshold = usual if threshold is None else threshold
+    threshold = a.thresholds.get(geometry, usual) if threshold is None else threshold
     if not threshold > 0:
         raise BadInput(f"the threshold must be more than 0 pixels, got {threshold:g}.")
     first, second = a.keypoints.xy[matches.indices[:, 0]], b.keypoints.xy[matches.indices[:, 1]]  # (K, 2) each

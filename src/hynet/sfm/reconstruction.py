@@ -6,52 +6,27 @@ was, photos added to the folder are added to the model, and a run that is done c
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import cv2
-import numpy as np
-
 from .. import colmap
-from ..colmap import Funnel, Model, NotReconstructed, Store
+from ..colmap import NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
-from ..extractors.folder import Settings, extract_all, find_masks, name_photos
-from ..extractors.hloc_file import h5_names, read_h5
+from ..extractors.folder import extract_all, find_masks, name_photos
+from ..extractors.hloc_file import FeaturesFile, h5_names, read_h5
+from ..extractors.settings import Settings
 from ..system import fingerprints
-from ..system.files import make_folder, whole
+from ..system.files import make_folder
 from ..system.locks import alone
 from ..system.machine import cores
-from ..types import Array, Progress, Table, silent
+from ..types import Progress, silent
 from . import pairs as pairing
+from .mapping import Reconstructed, map_folder
 from .matches import match_all
+from .run_folder import check_photos, note_of_run, says_what_is_kept, write_json
 
-KEYPOINTS = 4096  # a photo, unless told otherwise
-
-
-@dataclass(frozen=True)
-class Reconstructed:
-    """The largest model that the photos gave, in numbers: the columns of the ETH benchmark."""
-
-    model: str  # the folder
-    photos: int
-    registered: int
-    points: int
-    observations: int
-    track_length: float
-    observations_per_photo: float
-    reprojection_error: float  # pixels, mean over points
-    inlier_pairs: int
-    inlier_matches: int
-    unreadable: Mapping[str, str] = field(default_factory=dict)  # name -> why
-
-    def table(self) -> Table:
-        """One row, the photos that could not be read left out."""
-        columns = [key for key in asdict(self) if key not in ("model", "unreadable")]
-        return Table("Reconstruction", columns, {Path(self.model).name: asdict(self)})
+KEYPOINTS = 4096  # per photo, by default
 
 
 def reconstruct(
@@ -69,7 +44,8 @@ def reconstruct(
 ) -> Reconstructed:
     """Photos in a folder -> a COLMAP model in the folder `out`.
 
-    settings: how features are made; `features`: a file of them in hloc's layout instead.
+    settings: how features are made; `features`: a file of them in hloc's layout instead, as is a settings.extractor
+        that is such a file.
     pairs: "auto" (all of up to 200 photos, else by likeness), "exhaustive", "retrieval", "sequence" or a file.
     ratio: of the ratio test; None: as calibrated for the model, and none for the features of others.
     camera: "auto" (by EXIF), "shared" (one for all photos of a size), or a known one such as "PINHOLE,fx,fy,cx,cy".
@@ -80,27 +56,33 @@ def reconstruct(
     named = name_photos(_folder(photos))
     _check(named, pairs, camera, mapper)
     settings = settings or Settings(max_keypoints=KEYPOINTS)
-    ratio = _ratio(ratio, settings, features)
+    _check_ratio(ratio)
+    extract = settings.open_extractor() if features is None else None
+    if isinstance(extract, FeaturesFile):
+        features, extract = extract.path, None
+    elif extract is not None and ratio is None:
+        ratio = extract.ratio
     jobs = jobs or len(cores())
     file = out / "features.h5" if features is None else Path(features)
     masks = find_masks(settings.mask, named) if features is None else {}
-    with alone(make_folder(out)), _kept(out):
-        note = _note(out, Path(photos), file, _options(settings, features, ratio, camera))
+    with alone(make_folder(out)), says_what_is_kept(out):
+        note = note_of_run(out, Path(photos), file, _options(settings, features, ratio, camera))
         contents = {name: fingerprints.photo(photo, masks.get(name)) for name, photo in named.items()}
-        _check_photos(out, contents)
-        if features is None:
-            unreadable = _extract(Path(photos), file, settings, len(named), jobs, progress)
-        else:
+        check_photos(out, contents)
+        if extract is None:
             unreadable = _missing(named, file)
+        else:
+            done = extract_all(photos, file, settings, jobs=jobs, extract=extract, progress=progress)
+            unreadable = _enough(len(named), done.unreadable)
         readable = {name: named[name] for name in named if name not in unreadable}
         seen = {name: contents[name] for name in readable}
-        _write(out / "photos.json", {**note, "unreadable": unreadable, "contents": seen})
+        write_json(out / "photos.json", {**note, "unreadable": unreadable, "contents": seen})
         with colmap.opened(out / "database.db") as store:
             _add_photos(store, readable, file, camera)
             chosen = pairing.choose_pairs(pairs, store.names, lambda name: read_h5(file, name).descriptors)
             match_all(store, file, chosen, ratio=ratio, threads=jobs, progress=progress)
         progress(0, 1, "mapping")  # COLMAP does not say how far it is
-        return _map(out, named, unreadable, mapper=mapper, known_cameras=camera not in ("auto", "shared"))
+        return map_folder(out, named, unreadable, mapper=mapper, known_cameras=camera not in ("auto", "shared"))
 
 
 # --- At the door ---
@@ -122,20 +104,9 @@ def _check(photos: Mapping[str, Path], pairs: str, camera: str, mapper: str) -> 
         colmap.parse_camera(camera, (1, 1))
 
 
-def _ratio(ratio: float | None, settings: Settings, features: str | Path | None) -> float | None:
+def _check_ratio(ratio: float | None) -> None:
     if ratio is not None and not 0 < ratio <= 1:
         raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.8 is usual, 1 keeps all.")
-    return settings.extractor().ratio if ratio is None and features is None else ratio
-
-
-@contextmanager
-def _kept(out: Path) -> Iterator[None]:
-    """An interruption says what is kept."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        stop.add_note(f"what is done is kept in {out}, run the same command again to go on")
-        raise
 
 
 def _options(settings: Settings, features: str | Path | None, ratio: float | None, camera: str) -> dict[str, Any]:
@@ -143,59 +114,22 @@ def _options(settings: Settings, features: str | Path | None, ratio: float | Non
     matched_with = {"ratio": ratio, "camera": camera}
     if features is not None:
         return matched_with
-    made_with = {"detector": settings.detector, "model": settings.descriptor, "max_keypoints": settings.max_keypoints}
-    return made_with | matched_with
-
-
-def _note(out: Path, photos: Path, features: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What photos.json will say. Matches of an earlier run are taken up only if they were made alike."""
-    inside = features.parent == out  # then the folder may be moved
-    note = {
-        "photos": str(photos.resolve()),
-        "features": features.name if inside else str(features.resolve()),
-        "settings": dict(settings),
-    }
-    before = _before(out)
-    if before and any(before[key] != note[key] for key in ("features", "settings")):
-        made_with = {**before["settings"], "features": before["features"]}
-        raise BadInput(f"{out} was made with other settings ({made_with}); choose another folder, or delete it.")
-    return note
-
-
-def _before(out: Path) -> dict[str, Any]:
-    """What photos.json says of an earlier run; nothing where there was none."""
-    try:
-        told = json.loads((out / "photos.json").read_text())
-        return {key: told[key] for key in ("features", "settings", "contents")}
-    except FileNotFoundError:
-        return {}
-    except (ValueError, KeyError, TypeError):
-        raise BadData(
-            f"{out}/photos.json is of another program or version; choose another folder, or delete it."
-        ) from None
-
-
-def _check_photos(out: Path, contents: Mapping[str, str | None]) -> None:
-    """Those that are in the model already must still be there, and the same: it keeps what it saw of them."""
-    for name, before in _before(out).get("contents", {}).items():
-        if name not in contents:
-            raise BadInput(f"{out} also holds {name}, which is not in the folder; choose another folder for the model.")
-        if contents[name] != before:
-            raise BadInput(
-                f"{out} was made from another photo {name}, or with another mask; choose another folder for the model."
-            )
+    if settings.patchwise:
+        made_with: dict[str, Any] = {"detector": settings.detector, "model": settings.descriptor}
+    else:
+        made_with = {"extractor": settings.extractor}
+    return made_with | {"max_keypoints": settings.max_keypoints} | matched_with
 
 
 # --- Features ---
 
 
-def _extract(photos: Path, file: Path, settings: Settings, count: int, jobs: int, progress: Progress) -> dict[str, str]:
-    """Features of all photos into the file; which could not be read, and why."""
-    unreadable = dict(extract_all(photos, file, settings, jobs=jobs, progress=progress).unreadable)
+def _enough(count: int, unreadable: Mapping[str, str]) -> dict[str, str]:
+    """Which photos could not be read, and why, if that leaves two."""
     if count - len(unreadable) < 2:
         why = next(iter(unreadable.values()))
         raise NotReconstructed(f"only one photo can be read, and a reconstruction needs two: {why}")
-    return unreadable
+    return dict(unreadable)
 
 
 def _missing(photos: Mapping[str, Path], file: Path) -> dict[str, str]:
@@ -239,82 +173,3 @@ def _camera(camera: str, size: tuple[int, int], photo: Path) -> colmap.Camera:
     if camera in ("auto", "shared"):
         return colmap.guess_camera(size, photo)
     return colmap.parse_camera(camera, size)
-
-
-# --- The model ---
-
-
-def _map(
-    out: Path, photos: Mapping[str, Path], unreadable: Mapping[str, str], mapper: str, known_cameras: bool
-) -> Reconstructed:
-    """From disk, where the model there was made from the same matches."""
-    funnel = colmap.read_funnel(out / "database.db")
-    made_from = _digest(funnel, mapper, known_cameras)
-    table = out / "table.json"
-    if table.exists() and all((out / name).exists() for name in colmap.MODEL_FILES):
-        told = json.loads(table.read_text())
-        if told.pop("made_from", None) == made_from:
-            return Reconstructed(**{**told, "model": str(out), "photos": len(photos), "unreadable": dict(unreadable)})
-    verified = {pair: count for pair, count in funnel.inliers.items() if count}
-    try:
-        mapped = _mapped(out / "database.db", mapper, known_cameras)
-    except NotReconstructed:
-        raise NotReconstructed(
-            f"the {len(funnel.keypoints)} photos overlap too little to be reconstructed, or show the scene from one "
-            f"spot only: {len(verified)} of {len(funnel.matches)} pairs agree on a geometry; `hynet doctor {out}` says "
-            "more."
-        ) from None
-    model = colmap.as_arrays(mapped)
-    done = Reconstructed(
-        model=str(out),
-        photos=len(photos),
-        registered=len(model.photos),
-        points=len(model.xyz),
-        observations=model.observations,
-        track_length=model.track_length,
-        observations_per_photo=model.observations / len(model.photos),
-        reprojection_error=model.reprojection_error,
-        inlier_pairs=len(verified),
-        inlier_matches=sum(verified.values()),
-        unreadable=dict(unreadable),
-    )
-    table.unlink(missing_ok=True)  # killed in between, it would vouch for files of two models
-    colmap.write_model(mapped, out, _colours(model, photos))
-    with whole(out / "table.md") as file:
-        file.write_text(done.table().markdown() + "\n")
-    _write(table, {**asdict(done), "made_from": made_from})  # last: it vouches for the rest
-    return done
-
-
-def _mapped(database: Path, mapper: str, known_cameras: bool) -> Any:
-    """Points that only two photos see are left out, as COLMAP does, unless there is no model without them."""
-    asked = colmap.MappingTask(known_cameras=known_cameras, refined=True)
-    try:
-        return colmap.map_photos(database, mapper, asked)
-    except NotReconstructed:
-        return colmap.map_photos(database, mapper, replace(asked, two_view_tracks=True))
-
-
-def _digest(funnel: Funnel, mapper: str, known_cameras: bool) -> str:
-    pairs = sorted((*pair, count, funnel.inliers[pair]) for pair, count in funnel.matches.items())
-    return fingerprints.values([list(funnel.keypoints.items()), pairs, mapper, known_cameras])
-
-
-def _colours(model: Model, photos: Mapping[str, Path]) -> Array:
-    """(M, 3) uint8 RGB, the mean over the keypoints that see a point; black where its photos cannot be read."""
-    total, count = np.zeros((len(model.xyz), 3)), np.zeros((len(model.xyz), 1))
-    for photo in model.photos:
-        pixels = cv2.imread(str(photos[photo.name]))  # turned upright, as the keypoints are
-        width, height = photo.camera.size
-        if pixels is None or pixels.shape[:2] != (height, width):
-            continue
-        seen = photo.points >= 0
-        x, y = np.rint(photo.xy[seen]).astype(int).clip(0, (width - 1, height - 1)).T
-        np.add.at(total, photo.points[seen], pixels[y, x, ::-1])
-        np.add.at(count, photo.points[seen], 1)
-    return np.rint(total / np.maximum(count, 1)).astype(np.uint8)
-
-
-def _write(path: Path, value: Mapping[str, Any]) -> None:
-    with whole(path) as file:
-        file.write_text(json.dumps(value, indent=1) + "\n")
