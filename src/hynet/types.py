@@ -203,11 +203,13 @@ class Table:
 class Descriptor(Protocol):
     """Patches to unit vectors. Any square patch size goes in; it is resized once, at the door.
 
-    It may say more of itself: `support`, the patch width in sigmas it wants, and `ratio`, the ratio test that suits it.
+    A class of your own that inherits this has the defaults of `support` and `ratio`.
     """
 
     patch_size: int
     dim: int
+    support: float | None = None  # full width of a patch, in detector sigmas, that it was trained with; None: the usual
+    ratio: float | None = None  # the ratio test that suits it; None: not known
 
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, dim) float32 unit rows."""

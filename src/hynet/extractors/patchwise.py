@@ -60,11 +60,13 @@ class Extractor:
             detector = open_detector(detector, max_keypoints=max_keypoints, upright=upright or affine, **options)
         self.detector = detector
         self.descriptor = load(descriptor) if isinstance(descriptor, str | Path) else descriptor
-        self.longest, self.upright, self.affine = longest, upright, affine
+        self.longest = longest
+        self.upright = upright
+        self.affine = affine
         # What the photos of the user were found to want, else what the model says of itself.
-        trained: float = getattr(self.descriptor, "support", SUPPORT_SIGMAS)
+        trained = self.descriptor.support or SUPPORT_SIGMAS
         self.support = support or calibration.support or trained
-        self.ratio: float | None = calibration.ratio or getattr(self.descriptor, "ratio", None)
+        self.ratio: float | None = calibration.ratio or self.descriptor.ratio
         self.thresholds = calibration.thresholds  # geometry -> pixels; like the ratio, they travel with the features
 
     def __call__(self, photo: str | Path | Array, mask: str | Path | Array | None = None) -> Features:
