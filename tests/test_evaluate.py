@@ -86,6 +86,20 @@ def test_two_files_of_one_name_are_told_apart():
     }
 
 
+def test_a_model_by_its_path_is_shown_by_its_name_whatever_stands_around_it():
+    """In `evaluate eth` the rows of single scenes and of both readings stand in one table."""
+    path = os.sep.join(["", "models", "c++", "net.pth"])
+    rows = ["sift", path, f"{path}, mutual only", f"castle: {path}", f"castle: {path}, mutual only", f"dog+{path}"]
+    assert list(results.shown(rows).values()) == [
+        "sift",
+        "net.pth",
+        "net.pth, mutual only",
+        "castle: net.pth",
+        "castle: net.pth, mutual only",
+        "dog+net.pth",
+    ]
+
+
 def test_sanity_descriptors_are_unit_rows_and_know_nothing(patches):
     random, constant = (SANITY[name]().describe(patches) for name in ("random", "constant"))
     for rows in (random, constant):

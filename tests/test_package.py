@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
 import re
 import subprocess
@@ -75,6 +76,33 @@ def test_imports_only_go_down_the_layers(path):
         parts = name.split(".")
         if parts[0] == "hynet" and len(parts) > 1 and parts[1] in LAYER and parts[1] != room(path):
             assert LAYER[parts[1]] < LAYER[room(path)], f"{path.name} imports {name}, which is not below it"
+
+
+def test_every_room_with_a_name_exists():
+    rooms = {room(path) for path in modules()} - {"former"}
+    assert set(LAYER) == rooms
+    documents = [*SOURCE.parents[1].glob("docs/*.md"), SOURCE.parents[1] / "README.md"]
+    named = {
+        (path.name, name)
+        for path in documents
+        for name in re.findall(r"`((?:src/hynet|tests)/[a-z_/]+\.py)`", path.read_text())
+    }
+    assert named
+    for document, name in named:
+        assert (SOURCE.parents[1] / name).exists(), f"{document} names {name}, which does not exist"
+
+
+def test_every_error_is_where_the_list_of_errors_says():
+    listed = re.findall(r"(?:\w+\.)+[A-Z]\w+", hynet.errors.__doc__)
+    assert len(listed) > 3
+    for name in listed:
+        module, _, error = name.rpartition(".")
+        assert issubclass(getattr(importlib.import_module(f"hynet.{module}"), error), hynet.HynetError)
+
+
+def test_the_listing_is_short_and_the_layers_are_few():
+    assert len([entry for entry in SOURCE.iterdir() if entry.name != "__pycache__"]) <= 32
+    assert len(LAYERS) <= 11
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))

@@ -91,7 +91,9 @@ class Keypoints:
     @classmethod
     def from_circles(cls, xy: ArrayLike, sigma: ArrayLike, angle: ArrayLike, scores: ArrayLike) -> Keypoints:
         """From position (N, 2) in pixels, detector sigma (N,) in pixels, angle (N,) in radians."""
-        xy, sigma, angle = np.asarray(xy, np.float64), np.asarray(sigma, np.float64), np.asarray(angle, np.float64)
+        xy = np.asarray(xy, np.float64)
+        sigma = np.asarray(sigma, np.float64)
+        angle = np.asarray(angle, np.float64)
         cos, sin = sigma * np.cos(angle), sigma * np.sin(angle)
         frames = np.stack([np.stack([cos, -sin, xy[:, 0]], -1), np.stack([sin, cos, xy[:, 1]], -1)], 1)
         return cls(frames.astype(np.float32), np.asarray(scores, np.float32))

@@ -14,8 +14,9 @@ from torch.nn import BatchNorm2d, functional
 from ..detectors.keynet import BORDER, GRID
 from ..detectors.keynet import network as scores_of
 from ..detectors.keynet_network import BINOMIAL, DIFFERENCE, FILTERS, INNER_LEVELS, SMOOTH, KeyNetwork
-from ..errors import HynetError, need
+from ..errors import need
 from ..system.files import whole
+from . import Disagreement
 from .onnx_graph import FLOAT, Graph
 
 AGREE = 1e-4  # the largest difference of a score, relative to the largest score
@@ -36,7 +37,7 @@ def export(network: KeyNetwork, path: str | Path, about: Mapping[str, str] | Non
         apart = np.abs(scores_of(temporary)(image.numpy()) - expected)
         difference = float(apart[BORDER:-BORDER, BORDER:-BORDER].max() / expected.max())
         if not difference < AGREE:
-            raise HynetError(f"{path} would differ from the network by {difference:.2g}; it was not written.")
+            raise Disagreement(f"{path} would differ from the network by {difference:.2g}; it was not written.")
     return difference
 
 

@@ -60,7 +60,9 @@ class Extractor:
             detector = open_detector(detector, max_keypoints=max_keypoints, upright=upright or affine, **options)
         self.detector = detector
         self.descriptor = load(descriptor) if isinstance(descriptor, str | Path) else descriptor
-        self.longest, self.upright, self.affine = longest, upright, affine
+        self.longest = longest
+        self.upright = upright
+        self.affine = affine
         # What the photos of the user were found to want, else what the model says of itself.
         trained = self.descriptor.support or SUPPORT_SIGMAS
         self.support = support or calibration.support or trained

@@ -44,5 +44,6 @@ def verify(
         model, inliers = fit(first, second, threshold, seed=seed)
     found = int(inliers.sum())
     if model is None or not geo.beyond_chance(geometry, found, len(matches), threshold, b.image_size):
-        model, pose, inliers = None, None, np.zeros(len(matches), bool)
+        nothing = np.zeros(len(matches), bool)
+        return Fit(matches[nothing], None, nothing)
     return Fit(matches[inliers], model, inliers, pose)

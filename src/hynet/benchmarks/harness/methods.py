@@ -105,7 +105,8 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting) -> Metho
         detector, contestant.descriptor, setting.max_keypoints, setting.upright, support=calibration.support
     )
     ratio = calibration.ratio or extract.ratio
-    found_by = {"detector": detector, "most": setting.max_keypoints, "upright": setting.upright}
+    known_as = detector if detector in detectors.DETECTORS else fingerprints.content(Path(detector))
+    found_by = {"detector": known_as, "most": setting.max_keypoints, "upright": setting.upright}
     found_by |= {"code": fingerprints.code(*DETECTION)}
     described_by = [contestant.fingerprint, extract.support, fingerprints.code(patches)]
 
