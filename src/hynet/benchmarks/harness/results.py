@@ -73,7 +73,7 @@ def markdown(evaluation: Evaluation) -> str:
 
 def shown(methods: Iterable[str]) -> dict[str, str]:
     """Method -> what a table calls it: weights by their file name, where that tells them apart."""
-    short = {method: Path(method).name if os.sep in method else method for method in methods}
+    short = {method: "+".join(Path(part).name for part in method.split("+")) for method in methods}
     names = list(short.values())
     return {method: name if names.count(name) == 1 else method for method, name in short.items()}
 
