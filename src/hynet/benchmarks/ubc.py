@@ -180,7 +180,7 @@ def _distances(contestant: Contestant, test: _Set, progress: Progress) -> Array:
     patches = ubc.load(test.root, size).patches
     key = {
         "what": "ubc",
-        "data": fingerprints.files(test.root / "info.txt", *sorted(test.root.glob("patches*.bmp"))),
+        "data": ubc.fingerprint(test.root),
         "size": size,
         "pairs": fingerprints.arrays(test.rows),
     }

@@ -90,6 +90,7 @@ def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
         data: list[Path],
         out: Path,
         validate: tuple[Path, ...] = (),
+        validate_on_training: bool = False,
         resume: bool = False,
         config: Annotated[TrainConfig, tyro.conf.arg(name="")] = defaults,
     ) -> Report:
@@ -99,9 +100,12 @@ def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
             data: one or more patch sets to train on, mixed.
             out: the run folder: checkpoints, log, settings.
             validate: patch sets whose FPR@95 chooses best.pt; never give test sets here.
+            validate_on_training: allow a set that is also trained on; its FPR@95 says nothing of other photos.
             resume: go on with the run in that folder, as if it had not stopped.
             config: the recipe's settings.
         """
+        if not validate_on_training:
+            _check_apart(data, validate)
         return _train(recipe, config, data, out, validate, resume)
 
     return parse(train, list(args), prog=f"hynet train {recipe}", description=__doc__)()
@@ -133,6 +137,17 @@ def _train(
     if ended.last_validation != ended.validation:
         errors += "\nat the end: " + ", ".join(f"{error:.2f}%" for error in ended.last_validation.values())
     return Report(text + errors, asdict(ended) | {"checkpoint": str(ended.checkpoint)})
+
+
+def _check_apart(data: Sequence[Path], validate: Sequence[Path]) -> None:
+    """By content: a copy or a link of a training set is a training set."""
+    trained = {ubc.fingerprint(root): root for root in data} if validate else {}
+    for root in validate:
+        if (same := trained.get(ubc.fingerprint(root))) is not None:
+            raise BadInput(
+                f"{root} holds the patches of {same}, which is trained on: its FPR@95 would choose what was learnt by "
+                "heart. Validate on another set, or add --validate-on-training."
+            )
 
 
 def _validation_set(root: Path) -> tuple[PatchSet, PatchPairs]:

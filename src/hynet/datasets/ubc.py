@@ -79,6 +79,12 @@ def test_pairs(root: str | Path, count: int = 100_000) -> PatchPairs:
     return PatchPairs(first, second, first_point == second_point)
 
 
+def fingerprint(root: str | Path) -> str:
+    """Changes with any patch or point of a set, not with where it lies."""
+    root = _folder(root)
+    return fingerprints.files(_need(root, "info.txt"), *sorted(root.glob("patches*.bmp")))
+
+
 def pairs_available(root: str | Path) -> list[int]:
     """The counts that `test_pairs` can be asked for, smallest first."""
     found = (re.fullmatch(r"m50_(\d+)_(\d+)_0\.txt", path.name) for path in Path(root).glob("m50_*.txt"))
