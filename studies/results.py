@@ -90,14 +90,15 @@ STUDIES = {
 HEAD = """# Results
 
 Made by `python studies/results.py DATA WEIGHTS OUT --page docs/results.md`; every table is what the command under it
-printed, in a folder where `data` holds real photos that were never trained on ({photos}) and `weights` the published
-weights of others ({weights}). Nothing is chosen by these numbers. `random` and `constant` know nothing: a protocol that
-likes them is broken. The paper's numbers stand in a table only where the data is the paper's, else in a note under it.
+printed, in a folder where `data` holds real photos that were never trained on (ten planar sequences, 14 scenes for
+patches, 19 photos of two scenes of the challenge, 19 of Strecha's) and `weights` the published weights of others (TFeat,
+HardTFeat, DesDis, MKD, ALIKED, R2D2, XFeat, LighterGlue). Nothing is chosen by these numbers. `random` and `constant`
+know nothing: a protocol that likes them is broken. The paper's numbers stand in a table only where the data is the
+paper's, else in a note under it.
 
 What is missing: the real PhotoTour and HPatches releases, the challenge's whole scenes and the ETH benchmark's photos
 at full size are not on this machine. `hynet evaluate` reads all of them.
 """
-PHOTO_SETS = "ten planar sequences, 14 scenes for patches, 19 photos of two scenes of the challenge, 19 of Strecha's"
 
 
 def main() -> None:
@@ -135,7 +136,7 @@ def _matching(folder: Path, pattern: str) -> list[str]:
 
 def page(out: Path) -> str:
     """What is there, in the order of STUDIES, the choice of a method first."""
-    parts = [HEAD.format(photos=PHOTO_SETS, weights=", ".join(PATCH_NETWORKS[:-1]) + " and others")]
+    parts = [HEAD.rstrip()]
     parts += [part for part in [choice(out)] if part]
     for name, study in STUDIES.items():
         written = out / name / f"{study.file}.md"
