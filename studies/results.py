@@ -92,9 +92,9 @@ HEAD = """# Results
 Made by `python studies/results.py DATA WEIGHTS OUT --page docs/results.md`; every table is what the command under it
 printed, in a folder where `data` holds real photos that were never trained on (ten planar sequences, 14 scenes for
 patches, 19 photos of two scenes of the challenge, 19 of Strecha's) and `weights` the published weights of others
-(TFeat, HardTFeat, DesDis, MKD, ALIKED, R2D2, XFeat, LighterGlue). Nothing is chosen by these numbers. `random` and `constant`
-know nothing: a protocol that likes them is broken. The paper's numbers stand in a table only where the data is the
-paper's, else in a note under it.
+(TFeat, HardTFeat, DesDis, MKD, ALIKED, R2D2, XFeat, LighterGlue). Nothing is chosen by these numbers. `random` and
+`constant` know nothing: a protocol that likes them is broken. The paper's numbers stand in a table only where the data
+is the paper's, else in a note under it.
 
 What is missing: the real PhotoTour and HPatches releases, the challenge's whole scenes and the ETH benchmark's photos
 at full size are not on this machine. `hynet evaluate` reads all of them.
