@@ -79,12 +79,12 @@ def shown(methods: Iterable[str]) -> dict[str, str]:
 
 
 def _short(method: str) -> str:
-    """A method may be named SCENE: DETECTOR+MODEL; a model by its path is shortened to its file name."""
+    """A method may be named SCENE: DETECTOR+MODEL; weights by their path are shortened to their file name."""
     scene, colon, rest = method.rpartition(": ")
     detector, plus, model = rest.partition("+")
-    if not plus or os.sep in detector:  # no detector; a plus in a path is a part of it
+    if not plus or (os.sep in detector and not Path(detector).suffix):  # a plus in a path is a part of it
         return f"{scene}{colon}{_file_name(rest)}"
-    return f"{scene}{colon}{detector}+{_file_name(model)}"
+    return f"{scene}{colon}{_file_name(detector)}+{_file_name(model)}"
 
 
 def _file_name(model: str) -> str:
