@@ -9,6 +9,7 @@ Whoever keeps something adds a note to the interruption on its way up:
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -31,6 +32,7 @@ def stopped(stop: KeyboardInterrupt, at_once: bool) -> int:
     print(f"hynet: {'; '.join(['stopped', *getattr(stop, '__notes__', [])])}.", file=sys.stderr, flush=True)
     code = 128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
     if at_once:
+        atexit._run_exitfuncs()  # as at any end, but for waiting for threads
         os._exit(code)
     return code
 
