@@ -149,8 +149,8 @@ def read_funnel(database: str | Path) -> Funnel:
             raise BadData(f"{database} is not a COLMAP database; `hynet reconstruct` makes one.") from None
     return Funnel(
         {name: keypoints.get(number, 0) for number, name in names.items()},
-        {(names[a], names[b]): rows for (a, b), rows in matches.items()},
-        {(names[a], names[b]): inliers.get((a, b), 0) for a, b in matches},
+        {(names[a], names[b]): rows for (a, b), rows in matches.items() if a in names and b in names},
+        {(names[a], names[b]): inliers.get((a, b), 0) for a, b in matches if a in names and b in names},
     )
 
 

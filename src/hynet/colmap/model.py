@@ -15,6 +15,7 @@ from ..errors import BadData
 from ..system.files import whole
 from ..types import Array
 from .cameras import Camera, from_colmap
+from .checks import check_model
 from .package import HALF, pycolmap
 
 MODEL_FILES = ("cameras.bin", "images.bin", "points3D.bin", "frames.bin", "rigs.bin")
@@ -62,9 +63,10 @@ class Model:
 
 def read_model(folder: str | Path) -> Model:
     """The model that COLMAP, `hynet reconstruct` or anyone wrote into this folder."""
+    check_model(Path(folder))
     try:
         return as_arrays(pycolmap().Reconstruction(folder))
-    except (ValueError, RuntimeError, IndexError):
+    except (ValueError, RuntimeError, IndexError, KeyError, TypeError, MemoryError):
         raise BadData(
             f"{folder} holds no COLMAP model (cameras, images and points3D); give the folder of one."
         ) from None

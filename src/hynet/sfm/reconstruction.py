@@ -6,6 +6,7 @@ was, photos added to the folder are added to the model, and a run that is done c
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -264,7 +265,7 @@ def _map(
     made_from = _digest(funnel, mapper, known_cameras)
     table = out / "table.json"
     if table.exists() and all((out / name).exists() for name in colmap.MODEL_FILES):
-        told = json.loads(table.read_text())
+        told = _table(table)
         if told.pop("made_from", None) == made_from:
             return Reconstructed(**{**told, "model": str(out), "photos": len(photos), "unreadable": dict(unreadable)})
     verified = {pair: count for pair, count in funnel.inliers.items() if count}
@@ -296,6 +297,16 @@ def _map(
         file.write_text(done.table().markdown() + "\n")
     _write(table, {**asdict(done), "made_from": made_from})  # last: it vouches for the rest
     return done
+
+
+def _table(path: Path) -> dict[str, Any]:
+    """What the table of an earlier run says; one that was cut short says nothing, and the model is made again."""
+    try:
+        told = json.loads(path.read_text())
+        fields = {field.name for field in dataclasses.fields(Reconstructed)}
+        return told if isinstance(told, dict) and told.keys() - {"made_from"} == fields else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
 
 
 def _mapped(database: Path, mapper: str, known_cameras: bool) -> Any:
