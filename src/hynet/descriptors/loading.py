@@ -40,6 +40,8 @@ def load(name_or_path: str | Path, engine: Engine | None = None, *, device: str 
     if name in ours:  # names before paths: a folder called like one does not hide it
         path = ours[name]
     elif name in ready:
+        if device not in (None, "cpu"):
+            raise BadInput(f"{name} runs on the CPU, not on {device!r}.")
         return DESCRIPTORS[name]()
     elif not name or not path.exists():
         if name in DESCRIPTORS:
@@ -55,6 +57,8 @@ def load(name_or_path: str | Path, engine: Engine | None = None, *, device: str 
             return DESCRIPTORS["mkd"](whitening=content[MKD_TRAINED_ON])
         return _placed(from_state(_unwrapped(content, path), str(path)), device)
     if engine != "torch":
+        if device not in (None, "cpu"):
+            raise BadInput(f"ONNX Runtime runs on the CPU here, not on {device!r}; add engine='torch' to use a GPU.")
         return OnnxEngine(path)
     weights = path.with_suffix(".safetensors")
     if not weights.exists():
@@ -125,6 +129,8 @@ def from_state(state: State, source: str = "these weights") -> Network:
             raise BadWeights(
                 f"{source} looks like {type(net).__name__}, but its layers are not all there, or not of its size."
             ) from None
+        if not all(bool(weights.isfinite().all()) for weights in net.state_dict().values()):
+            raise BadWeights(f"{source} holds weights that are NaN or infinite; train or download it again.")
         return net
     raise BadWeights(
         f"{source} holds none of HyNet, HardNet, SOSNet, TFeat or HardTFeat; "
