@@ -6,6 +6,7 @@ None where nobody published one: then the archive's own checks and the number of
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import lzma
@@ -234,6 +235,10 @@ def _extract(archive: Path, folder: Path) -> None:
         ValueError,
     ) as error:
         if isinstance(error, BadData):
+            raise
+        raise BadData("the file is not a whole archive") from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a place before the start of the file
             raise
         raise BadData("the file is not a whole archive") from None
     except (RuntimeError, NotImplementedError) as error:  # a password, or a method that Python does not know

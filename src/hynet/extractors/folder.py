@@ -221,7 +221,7 @@ def _claim(parts: Path, settings: Settings) -> None:
     """Parts of an earlier run are taken up only if they were made alike."""
     note = parts / "settings.json"
     if note.exists():
-        _check(note.read_text(), settings, parts)
+        _check(note.read_text(errors="replace"), settings, parts)
     else:
         with whole(note) as temporary:
             temporary.write_text(_written(settings))
