@@ -145,7 +145,7 @@ def read_funnel(database: str | Path) -> Funnel:
                 {_pair(number): rows for number, rows in file.execute(f"SELECT pair_id, rows FROM {table}")}
                 for table in ("matches", "two_view_geometries")
             )
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, UnicodeDecodeError, TypeError):
             raise BadData(f"{database} is not a COLMAP database; `hynet reconstruct` makes one.") from None
     return Funnel(
         {name: keypoints.get(number, 0) for number, name in names.items()},

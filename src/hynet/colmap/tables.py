@@ -113,7 +113,7 @@ def opened(path: Path) -> Iterator[Database]:
             if "images" not in database.tables:
                 raise BadData(f"{path} is no COLMAP database: it has no table of images.")
             yield database
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise BadData(f"{path} cannot be read as a COLMAP database: {error}.") from None
 
 

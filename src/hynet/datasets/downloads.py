@@ -215,7 +215,7 @@ def _extract(archive: Path, folder: Path) -> None:
             with zipfile.ZipFile(archive) as zipped:
                 for name in zipped.namelist():
                     path = PurePosixPath(name.replace("\\", "/"))
-                    if path.is_absolute() or ".." in path.parts:
+                    if not name or path.is_absolute() or ".." in path.parts:
                         raise BadData(f"the archive wants to write outside its folder ({name})")
                 _refuse_bomb(archive, (member.file_size for member in zipped.infolist()))
                 zipped.extractall(folder)
