@@ -440,7 +440,7 @@ def test_a_features_file_keeps_its_ratio_and_must_be_finite(sequences, tmp_path)
     assert method.features(photo).ratio == 0.8
     with h5py.File(tmp_path / "f.h5", "a") as file:
         file["1.png/descriptors"][:] = np.nan
-    with pytest.raises(BadData, match="not finite"):
+    with pytest.raises(BadData, match="NaN or infinite"):
         method.features(photo)
 
 

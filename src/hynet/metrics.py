@@ -243,7 +243,10 @@ def paired_bootstrap(
     first: Array, second: Array, groups: Array | None = None, rounds: int = ROUNDS, seed: int = 0
 ) -> Interval:
     """95% interval of mean(first) - mean(second), both measured on the same N samples."""
-    return bootstrap(np.asarray(first, np.float64) - np.asarray(second, np.float64), groups, rounds, seed)
+    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    if first.shape != second.shape:
+        raise BadInput(f"a paired interval needs the same samples twice, got {first.shape} and {second.shape}.")
+    return bootstrap(first - second, groups, rounds, seed)
 
 
 def bootstrap_means(samples: Array, groups: Array | None = None, rounds: int = ROUNDS, seed: int = 0) -> Array:
@@ -254,6 +257,8 @@ def bootstrap_means(samples: Array, groups: Array | None = None, rounds: int = R
     samples = np.asarray(samples, np.float64)
     if samples.ndim == 0 or len(samples) == 0 or not np.isfinite(samples).all():
         raise BadInput(f"an interval needs at least one sample, all finite, got {samples.shape}.")
+    if groups is not None and np.shape(groups)[-1:] != samples.shape[:1]:
+        raise BadInput(f"each of {len(samples)} samples needs a group, got {np.shape(groups)}.")
     rng = np.random.default_rng(seed)
     return in_groups(lambda part: _redrawn_means(part, rounds, rng), samples, groups)
 

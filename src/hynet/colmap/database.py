@@ -145,12 +145,12 @@ def read_funnel(database: str | Path) -> Funnel:
                 {_pair(number): rows for number, rows in file.execute(f"SELECT pair_id, rows FROM {table}")}
                 for table in ("matches", "two_view_geometries")
             )
-        except sqlite3.DatabaseError:
+        except (sqlite3.DatabaseError, UnicodeDecodeError, TypeError):
             raise BadData(f"{database} is not a COLMAP database; `hynet reconstruct` makes one.") from None
     return Funnel(
         {name: keypoints.get(number, 0) for number, name in names.items()},
-        {(names[a], names[b]): rows for (a, b), rows in matches.items()},
-        {(names[a], names[b]): inliers.get((a, b), 0) for a, b in matches},
+        {(names[a], names[b]): rows for (a, b), rows in matches.items() if a in names and b in names},
+        {(names[a], names[b]): inliers.get((a, b), 0) for a, b in matches if a in names and b in names},
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from ..system import fingerprints
 from ..types import Array
 
 LARGEST_ID = 2147483647  # COLMAP's number of a pair is first * LARGEST_ID + second
+# What columns hold; all others hold whole numbers
+KINDS: dict[str, Any] = {"name": str, "data": bytes | None, "length(data)": int | None}
 # COLMAP's TwoViewGeometry::ConfigurationType, in its order
 GEOMETRIES = (
     "undefined",
@@ -53,7 +56,12 @@ class Database:
 
     def keypoints(self) -> dict[int, int]:
         """Image number -> how many."""
-        return dict.fromkeys(self.names(), 0) | dict(self._rows("keypoints", "image_id, rows"))
+        counts = dict.fromkeys(self.names(), 0)
+        for image, rows, columns, size in self._rows("keypoints", "image_id, rows, cols, length(data)"):
+            if (size or 0) != 4 * rows * columns:
+                raise BadData(f"the database is broken: it counts {rows} keypoints in {size or 0} bytes.")
+            counts[image] = rows
+        return counts
 
     def keypoint_digests(self) -> dict[str, str]:
         """Name -> what changes when any keypoint of the photo moves."""
@@ -84,7 +92,14 @@ class Database:
             yield Matched(first, second, matches, GEOMETRIES[kind] if 0 <= kind < len(GEOMETRIES) else str(kind))
 
     def _rows(self, table: str, columns: str) -> Iterator[tuple]:
-        return iter(self._connection.execute(f"SELECT {columns} FROM {table}") if table in self.tables else ())
+        kinds = [KINDS.get(column, int) for column in columns.split(", ")]
+        for row in self._connection.execute(f"SELECT {columns} FROM {table}") if table in self.tables else ():
+            # SQLite keeps any value in any column.
+            if not all(isinstance(value, kind) for value, kind in zip(row, kinds, strict=True)):
+                raise BadData(f"the table {table} of the database holds values of the wrong type: {row[:3]}.")
+            if any(value < 0 for value in row if isinstance(value, int)):
+                raise BadData(f"the table {table} of the database holds negative counts: {row[:3]}.")
+            yield row
 
 
 @contextmanager
@@ -98,7 +113,7 @@ def opened(path: Path) -> Iterator[Database]:
             if "images" not in database.tables:
                 raise BadData(f"{path} is no COLMAP database: it has no table of images.")
             yield database
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise BadData(f"{path} cannot be read as a COLMAP database: {error}.") from None
 
 
