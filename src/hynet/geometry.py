@@ -65,23 +65,11 @@ def transfer_error(second_from_first: Array, first: Array, second: Array) -> Arr
 
 def sampson_distance(F: Array, first: Array, second: Array) -> Array:
     """Pixels to the nearest exact match, to first order: |x2' F x1| / sqrt(sum of squared line normals). -> (K,)."""
-    residual, second_lines, first_lines = _epipolar(F, first, second)
-    return residual / np.sqrt(TINY + (second_lines[:, :2] ** 2).sum(1) + (first_lines[:, :2] ** 2).sum(1))
-
-
-def epipolar_distance(F: Array, first: Array, second: Array) -> Array:
-    """Mean of the distances, in pixels, from each point to the epipolar line of its partner. -> (K,)."""
-    residual, second_lines, first_lines = _epipolar(F, first, second)
-    in_second = residual / (TINY + np.linalg.norm(second_lines[:, :2], axis=1))
-    in_first = residual / (TINY + np.linalg.norm(first_lines[:, :2], axis=1))
-    return (in_second + in_first) / 2
-
-
-def _epipolar(F: Array, first: Array, second: Array) -> tuple[Array, Array, Array]:
     ones = np.ones(len(first))
     x1, x2 = np.column_stack([first, ones]), np.column_stack([second, ones])  # (K, 3)
     second_lines, first_lines = x1 @ F.T, x2 @ F
-    return np.abs((x2 * second_lines).sum(1)), second_lines, first_lines
+    residual = np.abs((x2 * second_lines).sum(1))
+    return residual / np.sqrt(TINY + (second_lines[:, :2] ** 2).sum(1) + (first_lines[:, :2] ** 2).sum(1))
 
 
 def rotation_error(first: Array, second: Array) -> float:
@@ -135,10 +123,6 @@ def cross_matrix(t: Array) -> Array:
 
 def essential_from_pose(pose: Pose) -> Array:
     return cross_matrix(pose.translation) @ pose.rotation
-
-
-def fundamental_from_pose(pose: Pose, first_K: Array, second_K: Array) -> Array:
-    return np.linalg.inv(second_K).T @ essential_from_pose(pose) @ np.linalg.inv(first_K)
 
 
 def pose_from_fundamental(F: Array, first: Array, second: Array, *, first_K: Array, second_K: Array) -> Pose:

@@ -61,6 +61,11 @@ def load(root: str | Path) -> list[Scene]:
     return [_scene(root, home, [file for file in files if file.parent == home]) for home in homes]
 
 
+def recognise(root: Path) -> bool:
+    """Whether a folder has one of these layouts."""
+    return any(any(root.rglob(name)) for name in (CALIBRATION, STRECHA))
+
+
 def second_from_first(first: Pose, second: Pose) -> Pose:
     """Where the second camera is, seen from the first; both cam_from_world."""
     rotation = second.rotation @ first.rotation.T

@@ -31,6 +31,11 @@ def load(root: str | Path) -> list[ImageSequence]:
     return [_sequence(path) for path in ([root] if photo(root, 1) else folders(root))]
 
 
+def recognise(root: Path) -> bool:
+    """Whether a folder has this layout, or holds folders that have."""
+    return any(photo(folder, 1) and homography_file(folder, 2) for folder in (root, *root.glob("*")))
+
+
 def folders(root: str | Path) -> list[Path]:
     """The folders that hold a photo 1, sorted."""
     found = sorted(path for path in Path(root).glob("*") if path.is_dir() and photo(path, 1))
