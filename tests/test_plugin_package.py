@@ -100,7 +100,18 @@ def answer(*args: str | Path, packages: Path | None = None) -> dict:
 def trained(site, patch_set, tmp_path_factory) -> Path:
     """A checkpoint of the package's network, trained with its loss."""
     run = tmp_path_factory.mktemp("runs") / "tiny"
-    small = "--steps 4 --pairs-per-batch 8 --log-every 1 --no-compiled --loss-options strength 0.7".split()
+    small = [
+        "--steps",
+        "4",
+        "--pairs-per-batch",
+        "8",
+        "--log-every",
+        "1",
+        "--no-compiled",
+        "--loss-options",
+        "strength",
+        "0.7",
+    ]
     sets = ["--data", patch_set, "--validate", patch_set, "--out", run]
     ended = answer("train", "hynet", *sets, "--network", "tiny", "--loss", "pull", *small, packages=site)
     assert ended["steps"] == 4
