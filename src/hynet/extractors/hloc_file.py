@@ -123,5 +123,5 @@ def _column(group: Any, key: str, dimensions: int) -> Array:
         raise BadData(f"{where} of a wrong shape or type: {column.shape} {column.dtype}.")
     numbers = np.asarray(column)
     if not np.isfinite(numbers).all():
-        raise BadData(f"{where} that are not numbers, but NaN or infinite; extract them again.")
+        raise BadData(f"{where} that are not finite numbers; extract them again.")
     return numbers
