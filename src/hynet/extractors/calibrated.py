@@ -76,7 +76,7 @@ def _rows(path: Path) -> dict[str, Any]:
             return rows
     except (OSError, ValueError):  # UnicodeDecodeError is one of these
         pass
-    raise BadData(f"{path} is no calibration; delete it, or run `hynet calibrate` again with another --out.")
+    raise BadData(f"{path} is not a valid calibration; delete it, or run `hynet calibrate` again with another --out.")
 
 
 def _calibration(row: Any, path: Path) -> Calibration:
@@ -84,5 +84,5 @@ def _calibration(row: Any, path: Path) -> Calibration:
         support, ratio = (None if row.get(key) is None else float(row[key]) for key in ("support", "ratio"))
         thresholds = {str(name): float(pixels) for name, pixels in row.get("thresholds", {}).items()}
     except (AttributeError, TypeError, ValueError):
-        raise BadData(f"{path} is no calibration; delete it and run `hynet calibrate` again.") from None
+        raise BadData(f"{path} is not a valid calibration; delete it and run `hynet calibrate` again.") from None
     return Calibration(support, ratio, thresholds)
