@@ -100,8 +100,19 @@ def answer(*args: str | Path, packages: Path | None = None) -> dict:
 def trained(site, patch_set, tmp_path_factory) -> Path:
     """A checkpoint of the package's network, trained with its loss."""
     run = tmp_path_factory.mktemp("runs") / "tiny"
-    small = ["--steps", "4", "--pairs-per-batch", "8", "--no-compiled", "--loss-options", "strength", "0.7"]
-    sets = ["--data", patch_set, "--validate", patch_set, "--validate-on-training", "--out", run]
+    small = [
+        "--steps",
+        "4",
+        "--pairs-per-batch",
+        "8",
+        "--log-every",
+        "1",
+        "--no-compiled",
+        "--loss-options",
+        "strength",
+        "0.7",
+    ]
+    sets = ["--data", patch_set, "--validate", patch_set, "--out", run]
     ended = answer("train", "hynet", *sets, "--network", "tiny", "--loss", "pull", *small, packages=site)
     assert ended["steps"] == 4
     assert list(ended["validation"]) == [str(patch_set)]
@@ -161,8 +172,7 @@ def test_asking_for_what_is_broken_gets_one_sentence(site, patch_set, tmp_path):
 
 def test_a_recipe_of_ours_trains_by_command_and_goes_on(patch_set, tmp_path):
     run = tmp_path / "run"
-    small = ["--pairs-per-batch", "8", "--pairs-per-epoch", "64", "--no-compiled"]
-    small += ["--log-every", "1", "--learning-rate", "0.001"]
+    small = ["--pairs-per-batch", "8", "--no-compiled", "--log-every", "1", "--learning-rate", "0.001"]
     args = ["train", "hardnet", "--data", patch_set, "--out", run, "--steps", "3", *small]
     first = answer(*args)
     assert (first["steps"], first["checkpoint"]) == (3, str(run / "last.pt"))
