@@ -137,7 +137,7 @@ def _notes(funnel: StageCounts, folder: Path, models: Sequence[Path], database: 
     """What the tables do not tell."""
     notes = []
     if not models:
-        notes.append("There is no model yet, only a database.")
+        notes.append("Only a database was found, no model yet.")
     elif models[0] != folder:
         notes.append(f"The model is {models[0]}, the largest of {len(models)} below the folder.")
     if database is None:
