@@ -29,6 +29,7 @@ from hynet.datasets.scenes import View
 from hynet.descriptors import DESCRIPTORS
 from hynet.errors import BadData, BadInput
 from hynet.geometry import Pose
+from hynet.matchers.nearest import match
 from hynet.types import Descriptor, Features, Keypoints
 
 
@@ -136,7 +137,8 @@ def test_matching_accuracy_is_what_a_loop_counts(seed, count):
     H = np.array([[1.1, 0.1, -9], [-0.05, 0.9, 7], [1e-4, -2e-4, 1]])
     xy, rows = rng.uniform(0, 300, (count, 2)), np.eye(max(count, 1))[:count]  # each is its partner's nearest
     there = geometry.transfer(H, xy) + rng.normal(scale=4, size=(count, 2))
-    scores = homography._scores(features(xy, rows), features(there, rows), H, ratio=1.0)
+    found_here, found_there = features(xy, rows), features(there, rows)
+    scores = homography._scores(found_here, found_there, H, match(found_here, found_there, ratio=1.0))
     for pixels in homography.PIXELS:
         near = 0
         for here, found in zip(xy.astype(np.float32), there.astype(np.float32), strict=True):
@@ -480,5 +482,12 @@ def test_an_extractor_with_a_matcher_is_matched_by_it(sequences):
     assert found[rows[1]]["mma3"] == found[rows[0]]["mma3_ratio"] != found[rows[0]]["mma3"]
     method, *_ = methods.enter(rows[1:], Setting())
     assert method.matcher is not None
-    features_of = [method.features(sequences / "graf" / f"{k}.png") for k in (1, 2)]
-    np.testing.assert_array_equal(stereo.matches_of(method, *features_of, 0.5), method.matcher(*features_of).indices)
+    first, second = (method.features(sequences / "graf" / f"{k}.png") for k in (1, 2))
+
+    def places(matches: np.ndarray) -> list[tuple[float, ...]]:
+        return [(*first.keypoints.xy[a], *second.keypoints.xy[b]) for a, b in matches]
+
+    # SIFT finds a keypoint once for each of its angles; a pair of places counts once.
+    counted = places(stereo.matches_of(method, first, second, 0.5))
+    assert len(counted) == len(set(counted))
+    assert set(counted) == set(places(method.matcher(first, second).indices))
