@@ -460,3 +460,25 @@ def test_photos_of_one_name_size_and_time_are_told_apart(tmp_path):
 def test_a_method_is_named_once():
     with pytest.raises(BadInput, match="opencv-sift is named twice"):
         methods.enter(["opencv-sift", "opencv-sift"], Setting())
+
+
+def test_a_detector_and_a_descriptor_are_one_row(sequences):
+    photo = sequences / "graf" / "1.png"
+    plain, both, *_ = methods.enter(["rootsift", "keynet+rootsift"], Setting(max_keypoints=50))
+    (named,) = [m for m in methods.enter(["rootsift"], Setting(("dog", "keynet"), 50)) if m.name == "keynet+rootsift"]
+    assert [plain.name, both.name] == ["rootsift", "keynet+rootsift"]
+    np.testing.assert_array_equal(both.features(photo).descriptors, named.features(photo).descriptors)
+    assert not np.array_equal(both.features(photo).keypoints.xy, plain.features(photo).keypoints.xy)
+    with pytest.raises(BadInput, match="nobody"):
+        methods.enter(["nobody+rootsift"], Setting())
+
+
+def test_an_extractor_with_a_matcher_is_matched_by_it(sequences):
+    rows = ["opencv-sift", "opencv-sift+nearest"]
+    found = BENCHMARKS["homography"](rows, sequences, max_keypoints=200).rows
+    # `nearest` by itself applies the ratio test of the features, which is the column of its own of the other row.
+    assert found[rows[1]]["mma3"] == found[rows[0]]["mma3_ratio"] != found[rows[0]]["mma3"]
+    method, *_ = methods.enter(rows[1:], Setting())
+    assert method.matcher is not None
+    features_of = [method.features(sequences / "graf" / f"{k}.png") for k in (1, 2)]
+    np.testing.assert_array_equal(stereo.matches_of(method, *features_of, 0.5), method.matcher(*features_of).indices)

@@ -23,7 +23,7 @@ from hynet.benchmarks.hpatches import tasks as hpatches_tasks
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.datasets.hpatches import COLUMNS
-from hynet.descriptors.resizing import enter
+from hynet.descriptors.resizing import resized
 from hynet.errors import BadData, DataNotFound
 
 SIZES = (14, 9, 23)
@@ -254,7 +254,7 @@ class Grey:
     patch_size, dim = 32, 1024
 
     def describe(self, patches):
-        return enter(patches, 32).reshape(len(patches), -1).astype(np.float32)
+        return resized(patches, 32).reshape(len(patches), -1).astype(np.float32)
 
 
 def test_stacks_are_cut_from_image_sequences_and_those_of_removed_ones_take_no_part(capsys, tmp_path):

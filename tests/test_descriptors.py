@@ -10,7 +10,7 @@ from conftest import shared_file
 from hynet import descriptors, load
 from hynet.descriptors import DESCRIPTORS
 from hynet.descriptors.layers import FRN, TLU
-from hynet.descriptors.resizing import enter
+from hynet.descriptors.resizing import resized
 from hynet.errors import BadInput, UnknownName
 
 
@@ -61,7 +61,7 @@ def test_any_patch_size_is_resized_once_at_the_door(name, size, patches):
 
 def test_shrinking_a_patch_does_not_alias():
     checkerboard = np.indices((64, 64)).sum(0) % 2 * 255
-    shrunk = enter(checkerboard[None].astype(np.uint8), 32)
+    shrunk = resized(checkerboard[None].astype(np.uint8), 32)
     assert np.ptp(shrunk) <= 1
 
 

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
+from hynet import colmap
 from hynet.benchmarks import BENCHMARKS
 from hynet.benchmarks.eth import evaluate as eth
 from hynet.benchmarks.eth import paper as eth_paper
+from hynet.benchmarks.eth import published
 from hynet.benchmarks.harness.contestants import Contestant
 from hynet.benchmarks.harness.sanity import SANITY
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.descriptors.loading import load
-from hynet.errors import DataNotFound
+from hynet.detectors.dog import DoG
+from hynet.errors import BadData, DataNotFound
 
 pytest.importorskip("pycolmap")
 
@@ -43,7 +47,18 @@ def test_a_rendered_scene_is_registered_whole_in_both_readings_and_noise_is_not(
     strecha: Path, tmp_path: Path, monkeypatch, capsys
 ):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    args = ["evaluate", "eth", "--model", "rootsift", "--data", str(strecha), "--max-keypoints", "700"]
+    args = [
+        "evaluate",
+        "eth",
+        "--model",
+        "rootsift",
+        "--data",
+        str(strecha),
+        "--max-keypoints",
+        "700",
+        "--protocol",
+        "ours",
+    ]
     assert main([*args, "--out", str(tmp_path / "results"), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {"registered", "points", "track_length", "reprojection_error"} <= set(told["columns"])
@@ -58,7 +73,9 @@ def test_a_rendered_scene_is_registered_whole_in_both_readings_and_noise_is_not(
     assert noise["registered"] == 0
     assert noise["rotation_error"] is None
     shown = (tmp_path / "results" / "eth.md").read_text()
-    assert "DoG+HyNet (paper)" in shown
+    assert "DoG+HyNet (paper)" not in shown  # not its photos
+    assert "DoG+HyNet 11, 16,500" in shown
+    assert "protocol ours" in shown
     assert "need a pycolmap built with CUDA" in shown
 
     assert main([*args, "--json"]) == 0  # from what is on disk
@@ -91,10 +108,81 @@ def test_scenes_are_found_with_and_without_cameras(strecha: Path, tmp_path: Path
 
 
 def test_the_paper_is_beside_its_own_scenes_only():
-    one = eth_paper.paper(["fountain-P11"])
+    one = eth_paper.table(["fountain-P11"])
     assert one is not None
     assert one.rows["DoG+HyNet"]["points"] == 16_500
-    both = eth_paper.paper(["fountain-P11", "Herz-Jesus-P8"])
+    both = eth_paper.table(["fountain-P11", "Herz-Jesus-P8"])
     assert both is not None
     assert "Herz-Jesus-P8: SIFT (11.3K)" in both.rows
-    assert eth_paper.paper(["garden"]) is None
+    assert eth_paper.table(["garden"]) is None
+    assert eth_paper.is_papers({"Strecha-Fountain": (11, 3072), "Madrid_Metropolis": (1344, 1600)})
+    assert not eth_paper.is_papers({"fountain-P11": (11, 1536)})  # half size
+    assert not eth_paper.is_papers({"Madrid_Metropolis": (900, 1600)})
+    assert not eth_paper.is_papers({"garden": (11, 3072)})
+
+
+# --- the benchmark's own pipeline ---
+
+
+def write_keypoints(path: Path, rows: np.ndarray) -> None:
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(np.array(rows.shape, "<i4").tobytes() + rows.astype("<f4").tobytes())
+
+
+def test_keypoints_of_the_benchmark_are_read_with_its_half_pixel(tmp_path: Path):
+    write_keypoints(tmp_path / "k" / "0.png.bin", np.array([[10.5, 20.5, 2.0, 0.5], [0.5, 0.5, 1.0, 0.0]]))
+    found = published.read_keypoints(tmp_path / "k" / "0.png.bin")
+    np.testing.assert_allclose(found.xy, [[10, 20], [0, 0]])
+    np.testing.assert_allclose(found.sigma, [2, 1])
+    np.testing.assert_allclose(found.angle, [0.5, 0], atol=1e-6)
+    (tmp_path / "k" / "0.png.bin").write_bytes(b"\x02\0\0\0\x04\0\0\0half")
+    with pytest.raises(BadData, match="not a keypoints file"):
+        published.read_keypoints(tmp_path / "k" / "0.png.bin")
+
+
+@pytest.fixture
+def release(strecha: Path, tmp_path: Path) -> Path:
+    """A scene as the benchmark hands it out: photos, keypoints, pairs and the cameras, without their truth."""
+    root = tmp_path / "release" / "Fountain"
+    shutil.copytree(strecha / "images", root / "images")
+    with colmap.opened(root / "database.db") as store:
+        camera = store.add_camera(colmap.Camera("SIMPLE_RADIAL", (320, 240), (352.0, 160.0, 120.0, 0.0), True))
+        for photo in sorted((root / "images").iterdir()):
+            found = DoG(max_keypoints=600, upright=False)(cv2.imread(str(photo), cv2.IMREAD_GRAYSCALE))
+            write_keypoints(
+                root / "keypoints" / f"{photo.name}.bin", np.column_stack([found.xy + 0.5, found.sigma, found.angle])
+            )
+            store.add_photo(photo.name, camera, found.frames[:0])
+    (root / "image-pairs.txt").write_text("0.png 1.png\n1.png 2.png\n2.png 3.png\n0.png 2.png\n1.png 3.png\n")
+    return root
+
+
+def test_the_published_protocol_takes_keypoints_pairs_and_cameras_of_the_scene(release: Path, tmp_path: Path):
+    found = BENCHMARKS["eth"](["rootsift"], release, work=tmp_path / "work")
+    row = found.rows["rootsift"]
+    assert row["registered"] == 4
+    assert row["inlier_pairs"] == 5  # of six: 0 and 3 are not listed
+    assert "protocol published" in found.title
+    assert any("the scene's own keypoints, the listed pairs, the cameras of its database" in n for n in found.notes)
+    (place,) = (tmp_path / "work").glob("Fountain-rootsift-published-*")
+    model = colmap.read_model(place / "ratio-0.8")
+    assert len({photo.camera for photo in model.photos}) == 1  # shared, as in the database
+    assert model.photos[0].camera.params[0] != 352.0  # and refined, as COLMAP does by default
+    first = published.read_keypoints(release / "keypoints" / "0.png.bin")
+    np.testing.assert_allclose(next(p.xy for p in model.photos if p.name == "0.png"), first.xy, atol=1e-3)
+    again = BENCHMARKS["eth"](["rootsift"], release, work=tmp_path / "work")
+    assert again.rows == found.rows
+
+
+def test_without_its_files_the_published_protocol_guesses_a_camera_per_photo(strecha: Path, tmp_path: Path):
+    found = BENCHMARKS["eth"](["rootsift"], strecha, work=tmp_path / "work", max_keypoints=700)
+    assert found.rows["rootsift"]["registered"] == 4
+    (place,) = (tmp_path / "work").glob("fountain-made-rootsift-published-*")
+    assert len({photo.camera for photo in colmap.read_model(place / "ratio-0.8").photos}) == 4
+    assert any("a camera per photo by EXIF or guessed" in note for note in found.notes)
+
+
+def test_keypoints_of_some_photos_only_are_refused(release: Path):
+    (release / "keypoints" / "2.png.bin").unlink()
+    with pytest.raises(BadData, match=r"2\.png\.bin is missing"):
+        BENCHMARKS["eth"](["rootsift"], release)

@@ -100,19 +100,8 @@ def answer(*args: str | Path, packages: Path | None = None) -> dict:
 def trained(site, patch_set, tmp_path_factory) -> Path:
     """A checkpoint of the package's network, trained with its loss."""
     run = tmp_path_factory.mktemp("runs") / "tiny"
-    small = [
-        "--steps",
-        "4",
-        "--pairs-per-batch",
-        "8",
-        "--log-every",
-        "1",
-        "--no-compiled",
-        "--loss-options",
-        "strength",
-        "0.7",
-    ]
-    sets = ["--data", patch_set, "--validate", patch_set, "--out", run]
+    small = ["--steps", "4", "--pairs-per-batch", "8", "--no-compiled", "--loss-options", "strength", "0.7"]
+    sets = ["--data", patch_set, "--validate", patch_set, "--validate-on-training", "--out", run]
     ended = answer("train", "hynet", *sets, "--network", "tiny", "--loss", "pull", *small, packages=site)
     assert ended["steps"] == 4
     assert list(ended["validation"]) == [str(patch_set)]

@@ -16,8 +16,8 @@ import pytest
 import torch
 
 import hynet
-from hynet.cli import plot, push
-from hynet.datasets import synthetic
+from hynet.cli import main, plot, push
+from hynet.datasets import synthetic, ubc
 from hynet.descriptors import DESCRIPTORS, loading
 from hynet.errors import BadInput, BadWeights
 from hynet.training import checkpoints, logbook, loop, sampling, validation
@@ -79,7 +79,7 @@ def test_two_minutes_on_a_cpu_halve_the_error_of_rootsift(tmp_path):
 KILLED = """
 import sys
 from hynet.training import loop
-from hynet.datasets import synthetic
+from hynet.datasets import synthetic, ubc
 from dataclasses import replace
 sys.path.insert(0, sys.argv[2])
 from test_training import SMALL
@@ -397,3 +397,18 @@ def test_convolutions_in_bfloat16_say_nearly_the_same_forward_and_backward(patch
     for exact, rounded in (outputs, gradients):
         cosine = torch.cosine_similarity(exact, rounded, dim=0)
         assert 0.99 < cosine < 1 - 1e-7, "rounded to eight bits, and not otherwise different"
+
+
+def test_a_training_set_is_no_validation_set_wherever_its_copy_lies(tmp_path, capsys):
+    made = synthetic.patch_set(40, 4, seed=1)
+    zeros = np.zeros(len(made))
+    for name in ("here", "copy"):
+        ubc.write(
+            tmp_path / name, made, xy=np.zeros((len(made), 2)), angle=zeros, log2_scale=zeros, pairs=[pairs_of(made, 4)]
+        )
+    args = ["train", "hynet", "--data", str(tmp_path / "here"), "--validate", str(tmp_path / "copy")]
+    args += ["--steps", "1", "--pairs-per-batch", "8", "--no-compiled", "--out"]
+    assert main([*args, str(tmp_path / "run")]) == 2
+    assert "--validate-on-training" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+    assert main([*args, str(tmp_path / "run"), "--validate-on-training"]) == 0

@@ -16,10 +16,11 @@ import numpy as np
 from .. import geometry, matchers, metrics
 from ..datasets import sequences
 from ..datasets.sequences import ImageSequence
+from ..matchers import Matcher
 from ..matchers.nearest import match
 from ..matchers.verification import THRESHOLDS
 from ..system import cache, fingerprints
-from ..types import Array, Features, Progress, silent
+from ..types import Array, Features, Matches, Progress, silent
 from .harness import comparing
 from .harness.contestants import Model
 from .harness.evaluation import Curves, Evaluation
@@ -118,7 +119,7 @@ def _measured(method: Method, sequence: ImageSequence) -> dict[str, Array]:
 
     def measure() -> dict[str, Array]:
         pairs = [
-            _pair(first, method.features(photo), H)
+            _pair(first, method.features(photo), H, method.matcher)
             for photo, H in zip(sequence.photos[1:], sequence.homographies, strict=True)
         ]
         return {column: np.array([pair[column] for pair in pairs]) for column in pairs[0]}
@@ -135,15 +136,16 @@ def _measured(method: Method, sequence: ImageSequence) -> dict[str, Array]:
     return cache.arrays(told, measure)
 
 
-def _pair(first: Features, second: Features, H: Array) -> dict[str, float]:
-    plain = _scores(first, second, H, ratio=1.0)
-    chosen = plain if first.ratio is None else _scores(first, second, H, first.ratio)
+def _pair(first: Features, second: Features, H: Array, matcher: Matcher | None) -> dict[str, float]:
+    """By nearest neighbours with and without the ratio test, or by the method's own matcher, which has none."""
+    plain = _scores(first, second, H, matcher(first, second) if matcher else match(first, second, ratio=1.0))
+    has_ratio = matcher is None and first.ratio is not None
+    chosen = _scores(first, second, H, match(first, second, first.ratio)) if has_ratio else plain
     ratio = {f"{column}_ratio": chosen[column] for column in WITH_RATIO}
     return {**plain, **ratio, "repeatability": 100 * repeatability(first, second, H)}
 
 
-def _scores(first: Features, second: Features, H: Array, ratio: float) -> dict[str, float]:
-    matches = match(first, second, ratio)
+def _scores(first: Features, second: Features, H: Array, matches: Matches) -> dict[str, float]:
     a, b = first.keypoints.xy[matches.indices[:, 0]], second.keypoints.xy[matches.indices[:, 1]]  # (K, 2) each
     errors = np.nan_to_num(geometry.transfer_error(H, a, b), nan=np.inf)
     # A pair that is not matched has an accuracy of 0: a constant descriptor's one match is right by chance alone.
@@ -217,7 +219,7 @@ def _notes(setting: Setting, drawn: str) -> list[str]:
         "aucT: area under the accuracy of the fitted homography up to a mean error of T pixels at the photo's corners; "
         f"MAGSAC++ at {THRESHOLDS['homography']:g} px, mean of {SEEDS} seeds.",
         "Errors are in pixels of the photo as it is. Of its longer side, DoG and Key.Net see at most 1,600 pixels, "
-        "R2D2 and ALIKED 1,024.",
+        "R2D2, ALIKED and XFeat 1,024.",
         "_ratio: the same with the model's ratio test, where it has one. repeatability: keypoints found again within "
         f"{RIGHT:g} pixels, of those that both photos show, %.",
         f"Intervals: 95%, {drawn} drawn again {metrics.ROUNDS:,} times.",

@@ -182,7 +182,7 @@ def _distances(contestant: Contestant, test: _Set, progress: Progress) -> Array:
     patches = kind.load(test.root, size, progress).patches
     key = {
         "what": "ubc",
-        "data": fingerprints.files(*kind.sources(test.root)),
+        "data": kind.fingerprint(test.root),
         "size": size,
         "pairs": fingerprints.arrays(test.rows),
     }

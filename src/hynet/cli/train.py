@@ -88,6 +88,7 @@ def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
         data: list[Path],
         out: Path,
         validate: tuple[Path, ...] = (),
+        validate_on_training: bool = False,
         resume: bool = False,
         config: Annotated[TrainConfig, tyro.conf.arg(name="")] = defaults,
     ) -> Report:
@@ -97,16 +98,23 @@ def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
             data: one or more patch sets to train on, mixed.
             out: the run folder: checkpoints, log, settings.
             validate: patch sets whose FPR@95 chooses best.pt; never give test sets here.
+            validate_on_training: allow a set that is also trained on; its FPR@95 says nothing of other photos.
             resume: go on with the run in that folder, as if it had not stopped.
             config: the recipe's settings.
         """
-        return _train(recipe, config, data, out, validate, resume)
+        return _train(recipe, config, data, out, validate, resume, validate_on_training)
 
     return parse(command, list(args), prog=f"hynet train {recipe}", description=__doc__)()
 
 
 def _train(
-    recipe: str, config: TrainConfig, data: list[Path], out: Path, validate: tuple[Path, ...], resume: bool
+    recipe: str,
+    config: TrainConfig,
+    data: list[Path],
+    out: Path,
+    validate: tuple[Path, ...],
+    resume: bool,
+    validate_on_training: bool,
 ) -> Report:
     speaks = os.environ.get("RANK", "0") == "0"
     if not speaks:
@@ -117,7 +125,15 @@ def _train(
 
     with bar() as progress:
         ended = train(
-            config, data, out, validate=validate, resume=resume, watch=show, progress=progress, recipe_name=recipe
+            config,
+            data,
+            out,
+            validate=validate,
+            validate_on_training=validate_on_training,
+            resume=resume,
+            watch=show,
+            progress=progress,
+            recipe_name=recipe,
         )
     text = f"{ended.steps} steps at {ended.patches_per_second:.0f} patches/s -> {ended.checkpoint}"
     errors = "".join(f"\nFPR@95 on {name}: {error:.2f}%" for name, error in ended.validation.items())

@@ -13,6 +13,8 @@ import numpy as np
 from ..errors import BadData
 from ..system import fingerprints
 from ..types import Array
+from .cameras import Camera
+from .package import pycolmap
 
 LARGEST_ID = 2147483647  # COLMAP's number of a pair is first * LARGEST_ID + second
 # COLMAP's TwoViewGeometry::ConfigurationType, in its order
@@ -50,6 +52,19 @@ class Tables:
     def names(self) -> dict[int, str]:
         """Image number -> name."""
         return dict(self._rows("images", "image_id, name"))
+
+    def cameras(self) -> dict[str, tuple[int, Camera]]:
+        """Name of a photo -> number of its camera, and the camera."""
+        model_names = pycolmap().CameraModelId
+        columns = "camera_id, model, width, height, params, prior_focal_length"
+        found = {
+            number: Camera(
+                model_names(model).name, (width, height), tuple(np.frombuffer(data, np.float64).tolist()), bool(prior)
+            )
+            for number, model, width, height, data, prior in self._rows("cameras", columns)
+        }
+        used = self._rows("images", "name, camera_id")
+        return {name: (number, found[number]) for name, number in used if number in found}
 
     def keypoints(self) -> dict[int, int]:
         """Image number -> how many."""

@@ -2,8 +2,8 @@
 
 A row names a module with `recognise(root)`, whether a folder has its layout, and `load(root, ...)`. `hynet train` and
 `hynet evaluate ubc` take every data set that has the functions of `ubc.py`: `load(root, size, progress) -> PatchSet`,
-`test_pairs(root, count) -> PatchPairs`, `pairs_available(root)`, the counts that there are, and `sources(root)`, the
-files that the patches come from. `hynet.datasets.ubc` and its siblings are imported when they are first named.
+`test_pairs(root, count) -> PatchPairs`, `pairs_available(root)`, the counts that there are, and `fingerprint(root)`,
+which changes with any patch or point. `hynet.datasets.ubc` and its siblings are imported when they are first named.
 """
 
 from __future__ import annotations

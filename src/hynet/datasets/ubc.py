@@ -21,6 +21,7 @@ import numpy as np
 from PIL import Image
 
 from ..errors import BadData, BadInput, DataNotFound
+from ..system import fingerprints
 from ..system.files import whole
 from ..types import Array, PatchPairs, PatchSet, Progress, silent
 from .ubc_decoding import MOSAIC, PER_MOSAIC, PER_ROW, TILE, cached, decoded, mosaic_files, needed, numbers, write_lines
@@ -54,11 +55,6 @@ def recognise(root: Path) -> bool:
     return (root / "info.txt").exists() or any(root.glob("patches*.bmp"))
 
 
-def sources(root: Path) -> list[Path]:
-    """The files that points and patches come from."""
-    return [root / "info.txt", *mosaic_files(root)]
-
-
 def test_pairs(root: str | Path, count: int = 100_000) -> PatchPairs:
     """The pairs of m50_{count}_{count}_0.txt: half of them match."""
     root = _folder(root)
@@ -76,6 +72,12 @@ def test_pairs(root: str | Path, count: int = 100_000) -> PatchPairs:
             stranger = column[(column < 0) | (column >= patches)][0]
             raise BadData(f"{path} names patch {stranger}, but info.txt lists {patches} patches.")
     return PatchPairs(first, second, first_point == second_point)
+
+
+def fingerprint(root: str | Path) -> str:
+    """Changes with any patch or point of a set, not with where it lies."""
+    root = _folder(root)
+    return fingerprints.files(needed(root, "info.txt"), *mosaic_files(root))
 
 
 def pairs_available(root: str | Path) -> list[int]:

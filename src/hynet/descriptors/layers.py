@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ..errors import BadInput
 from ..types import Array
-from .resizing import enter
+from .resizing import resized
 
 # L2-Net's 3x3 convolutions as (channels in, channels out, stride); an 8x8 convolution to 128 numbers follows.
 L2NET_LAYERS = [(1, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 1), (64, 128, 2), (128, 128, 1)]
@@ -66,7 +66,7 @@ class Network(nn.Module):
     @torch.inference_mode()
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, 128) float32 unit rows; in evaluation mode, whatever mode the network is in."""
-        patches = enter(patches, self.patch_size)
+        patches = resized(patches, self.patch_size)
         was_training, like = self.training, next(self.parameters())
         self.eval()
         try:

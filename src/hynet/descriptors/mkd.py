@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import need
 from ..types import Array, Descriptor
-from .resizing import enter
+from .resizing import resized
 
 BATCH = 128  # patches at once: bounds the memory
 WHITENED = 128  # numbers kept, and PCA with attenuated eigenvalues, as kornia does
@@ -40,7 +40,7 @@ class MKD(Descriptor):
 
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, dim) float32 unit rows."""
-        patches = enter(patches, self.patch_size)
+        patches = resized(patches, self.patch_size)
         rows = [np.zeros((0, self.dim), np.float32)]
         with self._torch.inference_mode():
             for start in range(0, len(patches), BATCH):

@@ -12,7 +12,7 @@ from ..errors import BadInput, BadWeights
 from ..system.machine import cores
 from ..system.onnx_runtime import session
 from ..types import Array, Descriptor
-from .resizing import enter
+from .resizing import resized
 
 TILE = 32  # patches a call: enough for a fast last product, few enough to keep all threads busy to the end
 
@@ -39,7 +39,7 @@ class OnnxEngine(Descriptor):
 
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, dim) float32 unit rows."""
-        patches = enter(patches, self.patch_size)
+        patches = resized(patches, self.patch_size)
         tiles = [patches[start : start + TILE] for start in range(0, len(patches), TILE)]
         with ThreadPoolExecutor(self.threads) as pool:
             return np.concatenate([np.zeros((0, self.dim), np.float32), *pool.map(self._run, tiles)])

@@ -17,7 +17,7 @@ import cv2
 import numpy as np
 
 from ..types import Array, Descriptor
-from .resizing import enter
+from .resizing import resized
 
 BORDER = 16  # pixels of replicated border, so that one patch's window and blur never reach its neighbour
 ACROSS = 8  # patches across and down one image: DAISY holds 32 floats for every pixel of it
@@ -34,7 +34,7 @@ class Baseline(Descriptor):
 
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, dim) float32 unit rows; a flat patch may give zeros."""
-        patches = enter(patches, self.patch_size)
+        patches = resized(patches, self.patch_size)
         rows = [np.zeros((0, self.dim), np.float32)]
         rows += [_numbers(self._extractor.compute(*mosaic)[1]) for mosaic in _mosaics(patches)]
         stacked = np.concatenate(rows)

@@ -9,7 +9,7 @@ from ..errors import BadInput
 from ..types import Array
 
 
-def enter(patches: Array, size: int) -> Array:
+def resized(patches: Array, size: int) -> Array:
     """(N, S, S) uint8 of any S -> (N, size, size) uint8, anti-aliased."""
     if patches.ndim != 3 or patches.shape[1] != patches.shape[2] or patches.dtype != np.uint8:
         raise BadInput(f"patches must be (N, S, S) uint8, grey 0 to 255, got {patches.shape} {patches.dtype}.")

@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 
 from ..types import Array, Descriptor
-from .resizing import enter
+from .resizing import resized
 
 BINS, BIN_SIGMAS = 4, 3.0  # SIFT's window is 4 bins of 3 sigma, wide
 MARGIN = 16  # pixels of replicated border, so that one patch's window never reaches its neighbour
@@ -26,7 +26,7 @@ class SIFT(Descriptor):
 
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, 128) float32 unit rows; a flat patch gives zeros."""
-        patches = enter(patches, self.patch_size)
+        patches = resized(patches, self.patch_size)
         rows = [np.zeros((0, self.dim), np.float32)]
         step = MOSAIC_ROWS**2
         rows += [self._describe_mosaic(patches[start : start + step]) for start in range(0, len(patches), step)]

@@ -90,6 +90,9 @@ def recognised(weights: Any, source: str) -> Any:
             broken.append(f" {error}")
             continue
         if found is not None:
+            state = found.state_dict() if hasattr(found, "state_dict") else {}
+            if not all(bool(weight.isfinite().all()) for weight in state.values()):
+                raise BadWeights(f"{source} holds weights that are NaN or infinite; train or download it again.")
             return found
     _check_state(weights, source)
     networks = [name for name, row in DESCRIPTORS.items() if row.learnt is not False]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ..descriptors.layers import Network
 from ..descriptors.onnx import OnnxEngine
-from ..descriptors.resizing import enter
+from ..descriptors.resizing import resized
 from ..errors import BadInput, choose, need
 from ..system.files import whole
 from ..types import Array
@@ -67,7 +67,7 @@ def export_int8(network: Network, path: str | Path, patches: Array, about: Mappi
         raise BadInput(f"calibrating needs {FEWEST} patches or more, got {len(patches)}.")
     some = np.random.default_rng(0).permutation(len(patches))[: CALIBRATE_ON + CHECK_ON]
     unseen, seen = np.split(some, [min(CHECK_ON, len(some) // 4)])
-    unseen, seen = (enter(patches[np.sort(rows)], network.patch_size) for rows in (unseen, seen))
+    unseen, seen = (resized(patches[np.sort(rows)], network.patch_size) for rows in (unseen, seen))
     with whole(path) as temporary:
         said = _saved(graphs.in_integers(network.eval(), seen, about or {}), temporary).describe(unseen)
         cosine = float((said * network.describe(unseen)).sum(1).mean())

@@ -29,6 +29,7 @@ def train(
     out: str | Path,
     *,
     validate: CheckedSets = (),
+    validate_on_training: bool = False,
     network: nn.Module | Callable[[], nn.Module] | None = None,
     loss: Callable[..., Any] | None = None,
     resume: bool = False,
@@ -47,6 +48,7 @@ def train(
         data: what to train on: folders of patch sets, or PatchSets (by name where there are several).
         out: the run folder.
         validate: the sets that choose best.pt: folders, or name -> (PatchSet, PatchPairs).
+        validate_on_training: allow a validation folder that holds the patches of a training folder.
         network: in place of the recipe's, a module from (N, 1, 32, 32) grey 0-255 to raw (N, D), trained from the
             weights it has; or a class or function that makes one, which starts as the recipe says. Its checkpoints load
             by `hynet.load(path, network=MyNetwork())`, or by path alone where a package adds it to our table.
@@ -66,12 +68,27 @@ def train(
         config = replace(config, network=_label(network))
     if loss is not None:
         config = replace(config, loss=_label(loss))
+    if not validate_on_training:
+        _check_apart(data, validate)
     # Jitter looks at the full 64 pixels; everything else only ever sees 32.
     sets = _loaded(data, 64 if config.jitter else 32, progress)
     checks = validate if isinstance(validate, Mapping) else {str(root): _checked(root) for root in _paths(validate)}
     return loop.train(
         config, sets, out, validate=checks, recipe=name, resume=resume, watch=watch, network=network, loss=loss
     )
+
+
+def _check_apart(data: Sets, validate: CheckedSets) -> None:
+    """By content: a copy or a link of a training set is a training set."""
+    if not validate or isinstance(data, PatchSet | Mapping) or isinstance(validate, Mapping):
+        return
+    trained = {datasets.find_patches(root).fingerprint(root): root for root in _paths(data)}
+    for root in _paths(validate):
+        if (same := trained.get(datasets.find_patches(root).fingerprint(root))) is not None:
+            raise BadInput(
+                f"{root} holds the patches of {same}, which is trained on: its FPR@95 would choose what was learnt by "
+                "heart. Validate on another set, or add --validate-on-training."
+            )
 
 
 def _changed(config: TrainConfig, settings: Mapping[str, Any]) -> TrainConfig:

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import h5py
 import numpy as np
@@ -25,12 +26,13 @@ from ...sfm.reconstruction import Reconstructed, reconstruct
 from ...system import cache, fingerprints
 from ...system.files import whole
 from ...types import Array, Progress, silent
-from ..harness import comparing
+from ..harness import comparing, papers
 from ..harness.contestants import Model
 from ..harness.evaluation import Evaluation
 from ..harness.methods import Method, Setting, enter
 from ..harness.sanity import SANITY
-from .paper import paper
+from . import paper, published
+from .published import Given
 
 READINGS = {"": 0.8, ", mutual only": 1.0}  # what a row's name ends in -> ratio
 COUNTS = ("registered", "points", "observations", "inlier_pairs", "inlier_matches")
@@ -71,10 +73,16 @@ class Outcome:
     dense: int | None = None  # fused points, where COLMAP can make them
 
 
+Protocol = Literal["published", "ours"]
+
+
 @dataclass(frozen=True)
 class EthOptions:
     """Whose keypoints, how many, and where the models go."""
 
+    # `published` is the benchmark's own pipeline (its keypoints, pairs and cameras where given, COLMAP as it comes);
+    # `ours` uses the true camera where it is known, and adjusts every model once more, robustly.
+    protocol: Protocol = "published"
     detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
     max_keypoints: int = 8192  # per photo, the strongest
     features: tuple[Path, ...] = ()  # features files in hloc's layout, each a row
@@ -87,19 +95,25 @@ def evaluate(models: Sequence[Model], data: Path, options: EthOptions, progress:
     colmap.pycolmap()
     found = find_scenes(data)
     photos = [photo for scene in found for photo in name_photos(scene.folder).values()]
-    setting = Setting(options.detector, options.max_keypoints)
+    given = {scene.name: published.given(scene.folder) for scene in found if options.protocol == "published"}
+    brought = {photo: file for scene in given.values() for photo, file in scene.keypoints.items()}
+    setting = Setting(
+        options.detector, options.max_keypoints, given=brought, read_given=published.read_keypoints if brought else None
+    )
     methods = enter(models, setting, files=options.features, photos=photos)
+    if matched := next((method.name for method in methods if method.matcher is not None), None):
+        raise BadInput(f"eth matches all features by nearest neighbours; leave out {matched}, or its matcher.")
     outcomes: dict[str, dict[str, Outcome]] = {}  # row -> scene -> outcome
     for method in methods:
         for scene in found:
-            folder = _place(options.work, scene, method)
+            folder = _place(options.work, scene, given.get(scene.name), method)
             file = _write_features(method, scene, folder, progress)
             for reading, ratio in READINGS.items():
                 if reading and comparing.descriptor(method.name) in SANITY:
                     continue  # minutes of RANSAC over thousands of chance matches, to find nothing again
-                outcome = _outcome(scene, file, folder, ratio, progress)
+                outcome = _outcome(scene, given.get(scene.name), file, folder, ratio, progress)
                 outcomes.setdefault(f"{method.name}{reading}", {})[scene.name] = outcome
-    return _evaluation(data, found, outcomes, setting)
+    return _evaluation(data, found, outcomes, given, setting)
 
 
 # --- Scenes ---
@@ -141,17 +155,18 @@ def _with_truth(scene: scenes.Scene) -> Scene:
 # --- One method on one scene ---
 
 
-def _place(work: Path | None, scene: Scene, method: Method) -> Path:
+def _place(work: Path | None, scene: Scene, given: Given | None, method: Method) -> Path:
     """A folder that is another one when the photos, the method or our code change."""
     told = fingerprints.values(
         {
             "method": method.fingerprint or method.name,
             "photos": {name: fingerprints.content(photo) for name, photo in name_photos(scene.folder).items()},
-            "camera": scene.camera,
-            "code": fingerprints.code(colmap, matchers, sfm),
+            "camera": scene.camera if given is None else [fingerprints.content(file) for file in given.files()],
+            "code": fingerprints.code(colmap, matchers, sfm, *([] if given is None else [published])),
         }
     )
-    name = f"{scene.name}-{Path(method.name).name}".replace("/", "-")
+    protocol = "ours" if given is None else "published"
+    name = f"{scene.name}-{Path(method.name).name}-{protocol}".replace("/", "-")
     place = (work or cache.folder().parent / "eth") / f"{name}-{told[:8]}"
     if method.fingerprint is None:  # what an earlier run left under its name may be another method's
         shutil.rmtree(place, ignore_errors=True)
@@ -169,12 +184,21 @@ def _write_features(method: Method, scene: Scene, folder: Path, progress: Progre
     return file
 
 
-def _outcome(scene: Scene, file: Path, folder: Path, ratio: float, progress: Progress) -> Outcome:
+def _outcome(scene: Scene, given: Given | None, file: Path, folder: Path, ratio: float, progress: Progress) -> Outcome:
     out = folder / f"ratio-{ratio:g}"
     try:
-        done = reconstruct(
-            scene.folder, out, features=file, pairs="exhaustive", ratio=ratio, camera=scene.camera, progress=progress
-        )
+        if given is not None:
+            done = published.reconstruct(scene.folder, out, file, given, ratio, progress)
+        else:
+            done = reconstruct(
+                scene.folder,
+                out,
+                features=file,
+                pairs="exhaustive",
+                ratio=ratio,
+                camera=scene.camera,
+                progress=progress,
+            )
     except colmap.NotReconstructed:
         return Outcome(None, np.zeros(0), np.zeros(0))
     dense = colmap.dense_points(out, scene.folder, out / "dense")
@@ -192,7 +216,11 @@ def _outcome(scene: Scene, file: Path, folder: Path, ratio: float, progress: Pro
 
 
 def _evaluation(
-    data: Path, found: Sequence[Scene], outcomes: Mapping[str, Mapping[str, Outcome]], setting: Setting
+    data: Path,
+    found: Sequence[Scene],
+    outcomes: Mapping[str, Mapping[str, Outcome]],
+    given: Mapping[str, Given],
+    setting: Setting,
 ) -> Evaluation:
     rows = {name: _row(list(own.values())) for name, own in outcomes.items()}
     intervals = {name: _intervals(list(own.values())) for name, own in outcomes.items()}
@@ -203,18 +231,28 @@ def _evaluation(
                 intervals[f"{scene.name}: {name}"] = _intervals([own[scene.name]])
     known = any(scene.truth for scene in found)
     dense = any(row["dense_points"] is not None for row in rows.values())
+    protocol = "published" if given else "ours"
+    beside = paper.table([scene.name for scene in found])
+    same_data = bool(given) and paper.is_papers({scene.name: _sizes(scene) for scene in found})
+    aside = [] if same_data or beside is None else [papers.note(paper.of_hynet(beside), "its own photos, at full size")]
     return Evaluation(
         "eth",
         str(data),
         [*COLUMNS, *(("rotation_error", "position_error") if known else ()), *(("dense_points",) if dense else ())],
         rows,
         intervals,
-        title=f"Reconstruction of {', '.join(scene.name for scene in found)}",
-        paper=paper([scene.name for scene in found]),
+        title=f"Reconstruction of {', '.join(scene.name for scene in found)}, protocol {protocol}",
+        paper=beside if same_data else None,
         formats=FORMATS,
         lower_is_better=("reprojection_error", "rotation_error", "position_error"),
-        notes=_notes(setting, known, dense, len(found)),
+        notes=[*_notes(setting, given, known, dense, len(found)), *aside],
     )
+
+
+def _sizes(scene: Scene) -> tuple[int, int]:
+    """Photos, and the longer side of the first."""
+    photos = list(name_photos(scene.folder).values())
+    return len(photos), max(images.read(photos[0]).shape)
 
 
 def _row(outcomes: Sequence[Outcome]) -> dict[str, float | None]:
@@ -244,13 +282,23 @@ def _errors(outcomes: Sequence[Outcome]) -> dict[str, Array]:
     }
 
 
-def _notes(setting: Setting, known: bool, dense: bool, scenes_found: int) -> list[str]:
+PUBLISHED = (
+    "Protocol published, the benchmark's own: {given}. Mutual nearest neighbours and a ratio test of 0.8; rows 'mutual "
+    "only' without the ratio test, as many end-to-end papers did. Pairs of fewer than 15 matches drop out: COLMAP "
+    "wants as many inliers. COLMAP verifies, maps and refines cameras as it does by default; nothing is adjusted after."
+)
+OURS = (
+    "Protocol ours: all pairs, mutual nearest neighbours and a ratio test of 0.8; rows 'mutual only' without the ratio "
+    "test. The true camera where it is given and all photos have it; else one for all photos of a size, its focal "
+    "length from EXIF or found. COLMAP's mapper, then one robust adjustment of all."
+)
+
+
+def _notes(setting: Setting, given: Mapping[str, Given], known: bool, dense: bool, scenes_found: int) -> list[str]:
+    told = "; ".join(dict.fromkeys(scene.told() for scene in given.values()))
     notes = [
         setting.told(),
-        "All pairs, mutual nearest neighbours and a ratio test of 0.8, as the benchmark's own code has it; rows "
-        "'mutual only' without the ratio test, as many end-to-end papers did. Pairs of fewer than 15 matches drop out: "
-        "COLMAP wants as many inliers. The true camera where it is given and all photos have it; else one for all "
-        "photos of a size, its focal length from EXIF or found. COLMAP's mapper, then one robust adjustment of all.",
+        PUBLISHED.format(given=told) if given else OURS,
         "More points that are seen less often, or are off by more, are not better: look at all columns.",
     ]
     if not dense:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ...types import Table
 
@@ -62,7 +63,27 @@ SCENES: dict[str, dict[str, tuple[int, int, int, float, float]]] = {
 }
 
 
-def paper(scenes: Sequence[str]) -> Table | None:
+# A word of the scene's name -> its photos, and their longer side where all have one size
+SIZES: dict[str, tuple[int, int | None]] = {
+    "herz": (8, 3072),
+    "fountain": (11, 3072),
+    "south": (128, 3072),
+    "madrid": (1344, None),
+    "gendarmen": (1463, None),
+}
+
+
+def is_papers(scenes: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether these are the paper's scenes at full size: name -> photos, longer side of the first."""
+    return all(_is_papers(name, *found) for name, found in scenes.items())
+
+
+def _is_papers(name: str, photos: int, longest: int) -> bool:
+    expected = next((size for word, size in SIZES.items() if word in name.lower()), None)
+    return expected is not None and photos == expected[0] and expected[1] in (None, longest)
+
+
+def table(scenes: Sequence[str]) -> Table | None:
     """The rows of those scenes that the paper has."""
     known = {scene: word for scene in scenes for word in SCENES if word in scene.lower()}
     rows = {
@@ -70,6 +91,9 @@ def paper(scenes: Sequence[str]) -> Table | None:
         for scene, word in known.items()
         for method, row in SCENES[word].items()
     }
-    if not rows:
-        return None
-    return Table("Table 2", COLUMNS, rows, "HyNet, 2020")
+    return Table("The paper's Table 2", COLUMNS, rows, "HyNet, 2020") if rows else None
+
+
+def of_hynet(paper: Table) -> Table:
+    """Only its rows of HyNet, for a note."""
+    return replace(paper, rows={name: row for name, row in paper.rows.items() if "HyNet" in name})

@@ -29,12 +29,12 @@ Model = str | Path | Contestant
 
 def enter(chosen: Sequence[Model]) -> list[Contestant]:
     """The models in the order given, then the sanity rows. Loads them all, so that a wrong name is told at once."""
-    entered = [model if isinstance(model, Contestant) else _entered(str(model)) for model in chosen]
-    names = [contestant.name for contestant in entered]
+    chosen_ones = [model if isinstance(model, Contestant) else entered(str(model)) for model in chosen]
+    names = [contestant.name for contestant in chosen_ones]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise BadInput(f"{twice} is named twice; name each model once.")
-    return entered + [_entered(name) for name in SANITY if name not in names]
+    return chosen_ones + [entered(name) for name in SANITY if name not in names]
 
 
 def fingerprint(name: str, descriptor: Descriptor) -> str:
@@ -47,6 +47,7 @@ def fingerprint(name: str, descriptor: Descriptor) -> str:
     return fingerprints.values([known_by, fingerprints.code(resizing, *own)])
 
 
-def _entered(name: str) -> Contestant:
+def entered(name: str) -> Contestant:
+    """A model by name or path, a sanity row by its name."""
     descriptor: Descriptor = SANITY[name]() if name in SANITY else load(name)
     return Contestant(name, descriptor, fingerprint(name, descriptor))

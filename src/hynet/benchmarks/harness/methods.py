@@ -6,20 +6,23 @@ Every patch descriptor is given the same keypoints: they are found once a photo,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ... import detectors, extractors, images, models, patches, types
+from ... import detectors, extractors, images, matchers, models, patches, types
+from ...detectors import DETECTORS
 from ...errors import BadData, BadInput
-from ...extractors import PhotoExtractor, find_extractor, patchwise
+from ...extractors import PhotoExtractor, find_extractor, open_extractor, patchwise
 from ...extractors.calibrated import saved
 from ...extractors.hloc_file import FeaturesFile
 from ...extractors.patchwise import Extractor
+from ...matchers import Matcher, open_matcher
 from ...system import cache, fingerprints
-from ...types import Array, Features, Keypoints, Matches
+from ...system.parts import find_part
+from ...types import Array, Features, Keypoints
 from . import contestants
 from .contestants import Contestant, Model
 from .sanity import SANITY
@@ -35,13 +38,17 @@ class Setting:
     detectors: Sequence[str] = ("dog",)  # of patch descriptors
     max_keypoints: int = 2048
     upright: bool = False  # of patch descriptors
+    given: Mapping[Path, Path] = field(default_factory=dict)  # photo -> file of its keypoints, in place of a detector
+    read_given: Callable[[Path], Keypoints] | None = None  # reads such a file
 
     def told(self) -> str:
         """For the notes of a table."""
+        if self.given:
+            return "Patch descriptors: the keypoints that the scenes bring along. Others find their own."
         turned = "upright" if self.upright else "oriented"
         return (
             f"Patch descriptors: the same {turned} keypoints of {' and of '.join(self.detectors)}, at most "
-            f"{self.max_keypoints:,} a photo. Others find their own, as many."
+            f"{self.max_keypoints:,} per photo. Others find their own, as many."
         )
 
 
@@ -52,7 +59,7 @@ class Method:
     name: str
     features: Callable[[Path], Features]
     fingerprint: str | None = None
-    matcher: Callable[[Features, Features], Matches] | None = None  # its own, in place of nearest neighbours
+    matcher: Matcher | None = None  # its own, in place of nearest neighbours
 
 
 def enter(
@@ -67,18 +74,8 @@ def enter(
     if not setting.detectors:
         raise BadInput("patch descriptors need a detector; name one, such as dog.")
     names = [_name(model) for model in models]
-    paths = [name for name, model in zip(names, models, strict=True) if not isinstance(model, Contestant)]
-    # "patchwise" is not a method here: each patch descriptor is one, with the detectors of the setting.
-    whole = {name: find_extractor(name, setting.max_keypoints) for name in paths if name != "patchwise"}
-    apart = [model for model in models if whole.get(_name(model)) is None]
-    patchwise = {each.name: each for each in contestants.enter(apart or list(SANITY))}
-    methods: list[Method] = []
-    for name in [*names, *(name for name in SANITY if name not in names)]:
-        extract = whole.get(name)
-        if extract is not None:
-            methods.append(_end_to_end(name, extract, setting))
-        else:
-            methods += [_patchwise(patchwise[name], detector, setting) for detector in setting.detectors]
+    asked = [*models, *(name for name in SANITY if name not in names)]
+    methods = [method for model in asked for method in _made(model, setting)]
     stems = [path.stem for path in files]
     methods += [
         _from_file(path, str(path) if stems.count(path.stem) > 1 else path.stem, photos, setting) for path in files
@@ -95,6 +92,23 @@ def key(method: Method, photo: Path) -> Mapping[str, Any]:
     return {"what": "features", "method": method.fingerprint, "photo": fingerprints.content(photo)}
 
 
+def _made(model: Model, setting: Setting) -> list[Method]:
+    """One row; of a patch descriptor one for each detector. DETECTOR+DESCRIPTOR and EXTRACTOR+MATCHER are one row."""
+    name = _name(model)
+    first, _, second = name.rpartition("+")
+    if isinstance(model, str | Path) and first and not Path(name).is_file():
+        if find_part(DETECTORS, first) is not None:
+            return [replace(_patchwise(contestants.entered(second), first, setting), name=name)]
+        return [_with_matcher(name, open_extractor(first, setting.max_keypoints), first, second, setting)]
+    # "patchwise" is not a method here: each patch descriptor is one, with the detectors of the setting.
+    if isinstance(model, str | Path) and name != "patchwise":
+        extract = find_extractor(name, setting.max_keypoints)
+        if extract is not None:
+            return [_end_to_end(name, extract, setting)]
+    contestant = model if isinstance(model, Contestant) else contestants.entered(name)
+    return [_patchwise(contestant, detector, setting) for detector in setting.detectors]
+
+
 def _name(model: Model) -> str:
     return model.name if isinstance(model, Contestant) else str(model)
 
@@ -106,11 +120,15 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting) -> Metho
     )
     ratio = calibration.ratio or extract.ratio
     known_as = detector if detector in detectors.DETECTORS else fingerprints.content(Path(detector))
-    found_by = {"detector": known_as, "most": setting.max_keypoints, "upright": setting.upright}
+    found_by: dict[str, Any] = {"detector": known_as, "most": setting.max_keypoints, "upright": setting.upright}
     found_by |= {"code": fingerprints.code(*DETECTION)}
+    if setting.given:
+        found_by |= {"given": [fingerprints.content(file) for file in setting.given.values()]}
     described_by = [contestant.fingerprint, extract.support, fingerprints.code(patches)]
 
     def keypoints(image: Array, photo: Path) -> Keypoints:
+        if setting.read_given is not None and photo in setting.given:
+            return setting.read_given(setting.given[photo])
         where = {"what": "keypoints", **found_by, "photo": fingerprints.content(photo)}
 
         def detect() -> dict[str, Array]:
@@ -133,6 +151,14 @@ def _end_to_end(name: str, extract: PhotoExtractor, setting: Setting) -> Method:
     made = [known_by, setting.max_keypoints, fingerprints.code(extractors, images, types)]
     method = Method(name, extract, fingerprints.values(made))
     return _cached(method, extract.ratio or 1.0)  # whose authors use no ratio test is matched without one
+
+
+def _with_matcher(name: str, extract: PhotoExtractor, first: str, second: str, setting: Setting) -> Method:
+    """The features are those of the extractor alone, and cached as such."""
+    method = _end_to_end(first, extract, setting)
+    matched_by = fingerprints.content(Path(second)) if Path(second).is_file() else second
+    known = fingerprints.values([method.fingerprint, matched_by, fingerprints.code(matchers)])
+    return replace(method, name=name, fingerprint=known, matcher=open_matcher(second))
 
 
 def _cached(method: Method, ratio: float | None) -> Method:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...descriptors.resizing import enter
+from ...descriptors.resizing import resized
 from ...types import Array, Descriptor
 
 
@@ -15,7 +15,7 @@ class Random(Descriptor):
 
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, 128) float32 unit rows."""
-        words = enter(patches, self.patch_size).reshape(len(patches), -1).view(np.uint64)  # (N, 128)
+        words = resized(patches, self.patch_size).reshape(len(patches), -1).view(np.uint64)  # (N, 128)
         keys = np.random.default_rng(0).integers(2**63, size=(2, words.shape[1]), dtype=np.uint64)
         ticket = (_mixed(words ^ keys[0]) * (keys[1] | np.uint64(1))).sum(1, keepdims=True)  # wraps around, as it may
         lots = _mixed(ticket + keys[0, : self.dim]) >> np.uint64(40)  # 24 bits, exact in float32

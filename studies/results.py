@@ -1,0 +1,181 @@
+"""Every table of docs/results.md, from photos and published weights.
+
+Usage: python studies/results.py PATH/TO/data/eval PATH/TO/weights OUT                  runs what is not there yet
+       python studies/results.py PATH/TO/data/eval PATH/TO/weights OUT --only imc eth   runs these, again if need be
+       python studies/results.py PATH/TO/data/eval PATH/TO/weights OUT --page docs/results.md    writes the page
+
+OUT gets links `data` and `weights`, in which the commands run as the page shows them, and a folder per table. What is
+described is cached, so a run that was killed goes on. `data` only reports: nothing is chosen by these numbers.
+Milliseconds come from studies/milliseconds.py, to be run on a quiet machine: its file belongs to OUT/milliseconds.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from rivals import BASELINES, OPENCV, OURS, PATCH_NETWORKS, WHOLE, weights
+
+from hynet.benchmarks.harness.results import shown
+from hynet.system.files import whole
+from hynet.types import Table
+
+PATCHES = ",".join([*OURS, *BASELINES, *OPENCV, "boostdesc", "daisy", *weights(PATCH_NETWORKS)])
+FEW = ",".join(["default", "keynet+default", "rootsift", *weights(["hardtfeat.pth", "DesDis-32.pth"])])
+VALIDATION = "patches data/photos/* --out val --hard-share 1 --max-keypoints 8000"
+
+
+@dataclass(frozen=True)
+class Study:
+    """One table of the page."""
+
+    heading: str
+    about: str
+    command: str  # of `hynet`, run in OUT
+    file: str  # that the command writes, without its ending
+
+
+STUDIES = {
+    "ubc": Study(
+        "Patches: FPR@95",
+        f"Patches that `hynet {VALIDATION}` cuts from 14 scenes, and the pairs that SIFT's matching missed. `default` "
+        "was chosen with the help of such patches of 12 of these scenes, so this is no test of it.",
+        f"evaluate ubc --model {PATCHES} --data val --against rootsift",
+        "ubc",
+    ),
+    "hpatches": Study(
+        "Patches: verification, matching, retrieval",
+        "Cut from ten image sequences (eight of Oxford's affine set, HPatches' v_churchill and v_wormhole) by the "
+        "recipe of the HPatches release (docs/benchmarks.md).",
+        f"evaluate hpatches --model {PATCHES} --data data/homography",
+        "hpatches",
+    ),
+    "homography": Study(
+        "Photos of planes",
+        "The same ten sequences, end to end.",
+        f"evaluate homography --model {','.join(WHOLE)} --data data/homography",
+        "homography",
+    ),
+    "imc": Study(
+        "Poses, both tasks of the Image Matching Challenge",
+        "Ten photos of its scene sacre_coeur and nine of st_peters_square: a small part of its validation scenes.",
+        f"evaluate imc --task both --bags 10 --model {','.join(WHOLE)} --data data/imc",
+        "imc-both",
+    ),
+    "strecha": Study(
+        "Poses, two small scenes with surveyed cameras",
+        "Strecha's fountain-P11 and Herz-Jesus-P8 at half size.",
+        f"evaluate imc --model {','.join(WHOLE)} --data data/strecha",
+        "imc",
+    ),
+    "eth": Study(
+        "Reconstructions, the ETH benchmark's own protocol",
+        "The same two scenes at half size, so with fewer points than at full size.",
+        f"evaluate eth --model {FEW} --data data/strecha",
+        "eth",
+    ),
+    "eth-ours": Study(
+        "Reconstructions, our protocol",
+        "The same, with the true camera and one robust adjustment at the end.",
+        f"evaluate eth --protocol ours --model {FEW} --data data/strecha",
+        "eth",
+    ),
+}
+
+HEAD = """# Results
+
+Made by `python studies/results.py DATA WEIGHTS OUT --page docs/results.md`; every table is what the command under it
+printed, in a folder where `data` holds real photos that were never trained on (ten planar sequences, 14 scenes for
+patches, 19 photos of two scenes of the challenge, 19 of Strecha's) and `weights` the published weights of others
+(TFeat, HardTFeat, DesDis, MKD, ALIKED, R2D2, XFeat, LighterGlue). Nothing is chosen by these numbers. `random` and
+`constant` know nothing: a protocol that likes them is broken. The paper's numbers stand in a table only where the data
+is the paper's, else in a note under it.
+
+What is missing: the real PhotoTour and HPatches releases, the challenge's whole scenes and the ETH benchmark's photos
+at full size are not on this machine. `hynet evaluate` reads all of them.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("weights", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--only", nargs="+", choices=[*STUDIES], default=[])
+    parser.add_argument("--page", type=Path)
+    asked = parser.parse_args()
+    asked.out.mkdir(parents=True, exist_ok=True)
+    for name, target in (("data", asked.data), ("weights", asked.weights)):
+        if not (asked.out / name).exists():
+            (asked.out / name).symlink_to(target.resolve())
+    if asked.page is not None:
+        with whole(asked.page) as file:
+            file.write_text(page(asked.out))
+        return
+    for name, study in STUDIES.items():
+        if name in asked.only or (not asked.only and not (asked.out / name / f"{study.file}.json").exists()):
+            if name == "ubc" and not (asked.out / "val" / "info.txt").exists():
+                hynet(asked.out, VALIDATION)
+            hynet(asked.out, f"{study.command} --out {name}")
+
+
+def hynet(folder: Path, command: str) -> None:
+    print(f"hynet {command}", flush=True)
+    words = [word for part in shlex.split(command) for word in (_matching(folder, part) if "*" in part else [part])]
+    subprocess.run([sys.executable, "-m", "hynet", *words], cwd=folder, check=True)
+
+
+def _matching(folder: Path, pattern: str) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.glob(pattern))
+
+
+def page(out: Path) -> str:
+    """What is there, in the order of STUDIES, the choice of a method first."""
+    parts = [HEAD.rstrip()]
+    parts += [part for part in [choice(out)] if part]
+    for name, study in STUDIES.items():
+        written = out / name / f"{study.file}.md"
+        if written.exists():
+            table, _, _ = written.read_text().partition("\n\n![")  # the pictures stay where they were drawn
+            parts.append(f"## {study.heading}\n{study.about}\n\n{table.strip()}")
+    return "\n\n".join(parts) + "\n"
+
+
+def choice(out: Path) -> str:
+    """Accuracy and time of each whole method in one table, once both were measured."""
+    files = {"imc": out / "imc" / "imc-both.json", "homography": out / "homography" / "homography.json"}
+    if not all(path.exists() for path in files.values()):
+        return ""
+    rows = {name: json.loads(path.read_text())["rows"] for name, path in files.items()}
+    clock = out / "milliseconds.json"
+    times = json.loads(clock.read_text())["rows"] if clock.exists() else {}
+    names = shown(WHOLE)
+    cells = {}
+    for method in WHOLE:
+        poses, planes, time = rows["imc"].get(method, {}), rows["homography"].get(method, {}), times.get(method, {})
+        cells[names[method]] = {
+            "stereo": poses.get("stereo"),
+            "multiview": poses.get("multiview"),
+            "planes mma3": planes.get("mma3"),
+            "planes auc5": planes.get("auc5"),
+            "ms per photo": time.get("extract"),
+            "ms per pair": time.get("match"),
+        }
+    columns = list(next(iter(cells.values())))
+    table = Table("Accuracy in %, and milliseconds on one core", columns, cells, formats=dict.fromkeys(columns, ".1f"))
+    note = (
+        "Accuracies are columns of the tables below. Times: `python studies/milliseconds.py data/imc weights "
+        "milliseconds.json`, 2,048 keypoints per photo; a photo is read, its keypoints found and described; XFeat's "
+        "time includes the selection of its keypoints."
+    )
+    missing = "" if times else "\n\nThe times are still to be measured, on a machine that does nothing else."
+    return f"## Which to choose\n{table.markdown()}\n\n{note}{missing}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+"""Who takes part in docs/results.md: names, and published weights by their path below the folder of weights."""
+
+from __future__ import annotations
+
+from hynet.descriptors.loading import models
+
+OURS = [*models()]
+BASELINES = ["rootsift", "sift"]
+OPENCV = ["vgg", "beblid", "teblid"]
+PATCH_NETWORKS = ["tfeat-liberty.params", "hardtfeat.pth", "DesDis-32.pth", "DesDis-16.pth", "mkd-concat-64.pth"]
+END_TO_END = ["aliked-n16.pth", "aliked-t16.pth", "r2d2_WASF_N16.pt", "xfeat_n4m.onnx"]
+MATCHED = ["xfeat_n4m.onnx+lighterglue_L3.onnx"]  # EXTRACTOR+MATCHER
+
+
+def weights(names: list[str]) -> list[str]:
+    """As `hynet evaluate --model` takes them, in a folder where `weights` is."""
+    return ["+".join(f"weights/{part}" for part in name.split("+")) for name in names]
+
+
+# The paper's Key.Net + HyNet is a row of each table that photos go into.
+WHOLE = [
+    "default",
+    "keynet+default",
+    *(name for name in OURS if name != "default"),
+    *BASELINES,
+    *OPENCV,
+    *weights(PATCH_NETWORKS),
+    "opencv-rootsift",
+    *weights([*END_TO_END, *MATCHED]),
+]
