@@ -60,7 +60,7 @@ def complaint(command: Callable[..., Any], args: Sequence[str]) -> str:
         if flag is None:
             loose += values
         elif flag not in by_flag:
-            near = get_close_matches(flag, by_flag, n=2)
+            near = get_close_matches(flag, by_flag, n=2, cutoff=0.7)
             return f"no option {flag}" + (f"; perhaps you meant {' or '.join(near)}" if near else "")
         else:
             argument = by_flag[flag]
