@@ -209,10 +209,10 @@ def test_every_recipe_takes_a_step_that_changes_its_weights(name, patches):
 
 # --- Every recipe learns ---
 
-STEPS, PAIRS = 200, 32  # small batches, so that all recipes together take a quarter of an hour on one core
+STEPS, PAIRS = 200, 32  # small batches, so that all recipes together take some minutes, not hours
 
-# What may be left of the error. TFeat's random triplets are soon too easy, and the rate of its schedule falls to a
-# thousandth within these steps.
+# What may be left of the error. TFeat's was set after a run that left 0.66: probably because random triplets are soon
+# too easy, and the rate of its schedule falls to a thousandth within these steps.
 LEFT = {"tfeat": 0.75}
 
 
