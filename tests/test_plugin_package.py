@@ -161,7 +161,8 @@ def test_asking_for_what_is_broken_gets_one_sentence(site, patch_set, tmp_path):
 
 def test_a_recipe_of_ours_trains_by_command_and_goes_on(patch_set, tmp_path):
     run = tmp_path / "run"
-    small = ["--pairs-per-batch", "8", "--no-compiled", "--log-every", "1", "--learning-rate", "0.001"]
+    small = ["--pairs-per-batch", "8", "--pairs-per-epoch", "64", "--no-compiled"]
+    small += ["--log-every", "1", "--learning-rate", "0.001"]
     args = ["train", "hardnet", "--data", patch_set, "--out", run, "--steps", "3", *small]
     first = answer(*args)
     assert (first["steps"], first["checkpoint"]) == (3, str(run / "last.pt"))
