@@ -29,7 +29,7 @@ from hynet.datasets.scenes import View
 from hynet.descriptors import DESCRIPTORS
 from hynet.errors import BadData, BadInput
 from hynet.geometry import Pose
-from hynet.types import Features, Keypoints
+from hynet.types import Descriptor, Features, Keypoints
 
 
 @pytest.fixture(autouse=True)
@@ -168,7 +168,7 @@ def test_repeatability_is_what_a_loop_counts(seed, counts):
 
 
 def test_the_second_run_describes_nothing(sequences):
-    class Counting:
+    class Counting(Descriptor):
         patch_size, dim = 32, 128
         described = 0
 
@@ -441,7 +441,7 @@ def test_a_features_file_keeps_its_ratio_and_must_be_finite(sequences, tmp_path)
     assert method.features(photo).ratio == 0.8
     with h5py.File(tmp_path / "f.h5", "a") as file:
         file["1.png/descriptors"][:] = np.nan
-    with pytest.raises(BadData, match="not finite"):
+    with pytest.raises(BadData, match="NaN or infinite"):
         method.features(photo)
 
 

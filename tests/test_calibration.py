@@ -220,7 +220,7 @@ def test_a_person_reads_tables_and_where_it_was_saved(sequence, tmp_path, capsys
     for pairs, place, complaint in [
         (tmp_path / "absent", out, "no folder"),
         (sequence, sequence / "s1" / "1.png" / "x.json", "cannot write"),
-        (sequence, sequence / "s1" / "1.png", "no calibration"),
+        (sequence, sequence / "s1" / "1.png", "not a valid calibration"),
     ]:
         assert main(["calibrate", "--pairs", str(pairs), "--model", "rootsift", "--out", str(place)]) == 2
         assert complaint in capsys.readouterr().err

@@ -343,7 +343,7 @@ def test_features_without_the_size_of_the_photo_leave_its_centre_where_it_is(
     assert {photo.camera.size for photo in colmap.read_model(tmp_path / "model").photos} == {(400, 300)}
 
 
-@pytest.mark.parametrize(("spoilt", "why"), [(np.nan, "not finite"), (None, "of sizes 128 and 64")])
+@pytest.mark.parametrize(("spoilt", "why"), [(np.nan, "NaN or infinite"), (None, "of sizes 128 and 64")])
 def test_features_that_cannot_be_matched_are_told_before_they_are(
     photos: Path, done: Reconstructed, tmp_path: Path, spoilt: float | None, why: str
 ):

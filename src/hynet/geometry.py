@@ -143,7 +143,7 @@ Found = tuple[Array | None, Array]
 
 def fundamental(first: Array, second: Array, threshold: float, *, seed: int = 0) -> Found:
     """By DEGENSAC, which is not fooled by a dominant plane."""
-    if len(first) < 8:
+    if _distinct(first, second) < 8:
         return _nothing(first)
     for iterations in (FEW_ITERATIONS, MAX_ITERATIONS):
         F, inliers = degensac(first, second, px_th=threshold, conf=CONFIDENCE, max_iters=iterations, seed=seed)
@@ -170,7 +170,7 @@ def degensac(first: Array, second: Array, **options: Any) -> tuple[Array, Array]
 
 def homography(first: Array, second: Array, threshold: float, *, seed: int = 0) -> Found:
     """second_from_first by MAGSAC++ in OpenCV's USAC."""
-    if len(first) < 4:
+    if _distinct(first, second) < 4:
         return _nothing(first)
     options = cv2.UsacParams()
     options.score, options.threshold = cv2.SCORE_METHOD_MAGSAC, threshold
@@ -186,7 +186,7 @@ def relative_pose(
     """By PoseLib, refined over all inliers, from calibrated cameras without distortion."""
     import poselib
 
-    if len(first) < 5:
+    if _distinct(first, second) < 5:
         return None, _nothing(first)[1]
     found, info = poselib.estimate_relative_pose(
         np.asarray(first, np.float64),
@@ -203,6 +203,11 @@ def relative_pose(
 def _poselib_camera(K: Array) -> dict[str, object]:
     # Its size is not used for a pinhole camera, but has to be there.
     return {"model": "PINHOLE", "width": 0, "height": 0, "params": [K[0, 0], K[1, 1], K[0, 2], K[1, 2]]}
+
+
+def _distinct(first: Array, second: Array) -> int:
+    """How many matches differ: one match fifty times fixes no model."""
+    return len(np.unique(np.hstack([first, second]), axis=0))
 
 
 def _nothing(points: Array) -> Found:

@@ -219,6 +219,8 @@ def bootstrap_means(samples: Array, groups: Array | None = None, rounds: int = R
     samples = np.asarray(samples, np.float64)
     if samples.ndim == 0 or len(samples) == 0 or not np.isfinite(samples).all():
         raise BadInput(f"an interval needs at least one sample, all finite, got {samples.shape}.")
+    if groups is not None and np.shape(groups)[-1:] != samples.shape[:1]:
+        raise BadInput(f"each of {len(samples)} samples needs a group, got {np.shape(groups)}.")
     rng = np.random.default_rng(seed)
     return in_groups(lambda part: _redrawn_means(part, rounds, rng), samples, groups)
 

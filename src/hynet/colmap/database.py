@@ -137,10 +137,10 @@ def read_funnel(database: str | Path) -> Funnel:
     with read_tables(Path(database)) as tables:
         names = tables.names()
         keypoints = tables.keypoints()
-        matches = tables.match_counts()
+        matches = {pair: count for pair, count in tables.match_counts().items() if names.keys() >= set(pair)}
         inliers = tables.inlier_counts()
     return Funnel(
-        {name: keypoints[number] for number, name in names.items()},
+        {name: keypoints.get(number, 0) for number, name in names.items()},
         {(names[a], names[b]): count for (a, b), count in matches.items()},
         {(names[a], names[b]): inliers.get((a, b), 0) for a, b in matches},
     )

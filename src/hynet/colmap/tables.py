@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from .cameras import Camera
 from .package import pycolmap
 
 LARGEST_ID = 2147483647  # COLMAP's number of a pair is first * LARGEST_ID + second
+# What columns hold; all others hold whole numbers
+KINDS: dict[str, Any] = {"name": str, "data": bytes | None, "length(data)": int | None}
 # COLMAP's TwoViewGeometry::ConfigurationType, in its order
 GEOMETRIES = (
     "undefined",
@@ -68,7 +71,12 @@ class Tables:
 
     def keypoints(self) -> dict[int, int]:
         """Image number -> how many."""
-        return dict.fromkeys(self.names(), 0) | dict(self._rows("keypoints", "image_id, rows"))
+        counts = dict.fromkeys(self.names(), 0)
+        for image, rows, columns, size in self._rows("keypoints", "image_id, rows, cols, length(data)"):
+            if (size or 0) != 4 * rows * columns:
+                raise BadData(f"the database is broken: it counts {rows} keypoints in {size or 0} bytes.")
+            counts[image] = rows
+        return counts
 
     def keypoint_digests(self) -> dict[str, str]:
         """Name -> what changes when any keypoint of the photo moves."""
@@ -112,7 +120,14 @@ class Tables:
             yield Matched(first, second, matches, GEOMETRIES[kind] if 0 <= kind < len(GEOMETRIES) else str(kind))
 
     def _rows(self, table: str, columns: str) -> Iterator[tuple]:
-        return iter(self._connection.execute(f"SELECT {columns} FROM {table}") if table in self.present else ())
+        kinds = [KINDS.get(column, int) for column in columns.split(", ")]
+        for row in self._connection.execute(f"SELECT {columns} FROM {table}") if table in self.present else ():
+            # SQLite keeps any value in any column.
+            if not all(isinstance(value, kind) for value, kind in zip(row, kinds, strict=True)):
+                raise BadData(f"the table {table} of the database holds values of the wrong type: {row[:3]}.")
+            if any(value < 0 for value in row if isinstance(value, int)):
+                raise BadData(f"the table {table} of the database holds negative counts: {row[:3]}.")
+            yield row
 
 
 @contextmanager
@@ -126,7 +141,7 @@ def read_tables(path: Path) -> Iterator[Tables]:
             if "images" not in tables.present:
                 raise BadData(f"{path} is not a COLMAP database: it has no table of images.")
             yield tables
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         raise BadData(f"{path} is not a COLMAP database that can be read: {error}.") from None
 
 

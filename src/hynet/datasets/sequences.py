@@ -59,9 +59,12 @@ def homography(path: Path) -> Array:
     """(3, 3), scaled so that what lies in front has a positive divisor."""
     try:
         H = np.loadtxt(path)
-        if H.shape == (3, 3) and abs(np.linalg.det(H)) > 1e-12:
-            return H / H[2, 2]
-    except ValueError:
+        if H.shape == (3, 3) and np.isfinite(H).all() and abs(np.linalg.det(H)) > 1e-12:
+            with np.errstate(all="ignore"):
+                H = H / H[2, 2]
+            if np.isfinite(H).all():
+                return H
+    except (ValueError, OSError):
         pass
     raise BadData(f"{path} is not an invertible 3 x 3 matrix of numbers.")
 

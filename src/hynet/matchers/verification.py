@@ -7,7 +7,7 @@ import numpy as np
 from .. import geometry as geo
 from ..errors import BadInput, choose
 from ..geometry import Fit
-from ..types import Array, Features, Matches
+from ..types import Array, Features, Matches, need_features
 
 # geometry -> how far from the model a match may be, in pixels of the original photo, where nothing was calibrated
 THRESHOLDS = {"fundamental": 1.0, "homography": 3.0, "essential": 1.0}
@@ -28,10 +28,13 @@ def verify(
     threshold: pixels of the original photo; None: as calibrated for the features, else as in THRESHOLDS.
     cameras: the two (3, 3) matrices K, for "essential"; None: guessed from the sizes of the photos.
     """
+    need_features(a, b)
     usual = choose(THRESHOLDS, geometry, "geometry")
     threshold = a.thresholds.get(geometry, usual) if threshold is None else threshold
-    if not threshold > 0:
+    if not 0 < threshold < np.inf:
         raise BadInput(f"the threshold must be more than 0 pixels, got {threshold:g}.")
+    if cameras is not None and not all(np.shape(K) == (3, 3) and np.isfinite(K).all() for K in cameras):
+        raise BadInput("cameras must be two 3 x 3 matrices of finite numbers.")
     first, second = a.keypoints.xy[matches.indices[:, 0]], b.keypoints.xy[matches.indices[:, 1]]  # (K, 2) each
     model: Array | None
     pose = None
