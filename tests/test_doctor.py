@@ -19,7 +19,7 @@ from hynet.datasets import synthetic
 from hynet.pages.doctor import graph
 from hynet.pages.doctor.comparison import compare
 from hynet.pages.doctor.examination import examine
-from hynet.pages.doctor.funnel import Pair
+from hynet.pages.doctor.funnel import PairCounts
 
 pycolmap = pytest.importorskip("pycolmap")
 
@@ -314,7 +314,7 @@ def test_what_cannot_be_examined_is_told_in_one_sentence(broken, tmp_path, capsy
 @given(st.integers(1, 40), st.randoms(use_true_random=False))
 def test_photos_in_the_graph_stand_apart_and_inside(photos, random):
     pairs = tuple(
-        Pair(a, b, 9, random.randrange(1000), 0)
+        PairCounts(a, b, 9, random.randrange(1000), 0)
         for a in range(photos)
         for b in range(a + 1, photos)
         if random.random() < 0.3
@@ -328,7 +328,9 @@ def test_photos_in_the_graph_stand_apart_and_inside(photos, random):
 
 
 def test_linked_photos_stand_nearer_than_strangers():
-    pairs = tuple(Pair(a, b, 100, 100, 0) for group in (range(5), range(5, 10)) for a in group for b in group if a < b)
+    pairs = tuple(
+        PairCounts(a, b, 100, 100, 0) for group in (range(5), range(5, 10)) for a in group for b in group if a < b
+    )
     at = graph.layout(10, pairs)
     apart = np.linalg.norm(at[:, None] - at[None], axis=2)
     assert apart[:5, 5:].min() > apart[:5, :5].max() / 2

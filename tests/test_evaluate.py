@@ -88,8 +88,16 @@ def test_two_files_of_one_name_are_told_apart():
 
 def test_a_model_by_its_path_is_shown_by_its_name_whatever_stands_around_it():
     """In `evaluate eth` the rows of single scenes and of both readings stand in one table."""
-    path = os.sep.join(["", "models", "c++", "net.pth"])
-    rows = ["sift", path, f"{path}, mutual only", f"castle: {path}", f"castle: {path}, mutual only", f"dog+{path}"]
+    path = os.sep.join(["", "models", "net.pth"])
+    rows = [
+        "sift",
+        path,
+        f"{path}, mutual only",
+        f"castle: {path}",
+        f"castle: {path}, mutual only",
+        f"dog+{path}",
+        f"{path}+{path}",
+    ]
     assert list(results.shown(rows).values()) == [
         "sift",
         "net.pth",
@@ -97,6 +105,7 @@ def test_a_model_by_its_path_is_shown_by_its_name_whatever_stands_around_it():
         "castle: net.pth",
         "castle: net.pth, mutual only",
         "dog+net.pth",
+        "net.pth+net.pth",
     ]
 
 

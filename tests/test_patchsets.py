@@ -29,12 +29,12 @@ WIDTH, HEIGHT = 480, 360
 
 
 @pytest.fixture(scope="module")
-def truth() -> synthetic.SyntheticScene:
+def truth() -> synthetic.RenderedScene:
     return synthetic.scene(seed=0, photos=6, size=(WIDTH, HEIGHT))
 
 
 @pytest.fixture(scope="module")
-def scene(truth: synthetic.SyntheticScene) -> sfm.SiftScene:
+def scene(truth: synthetic.RenderedScene) -> sfm.SiftScene:
     """The true cameras, SIFT keypoints, and the true place of every fifth of them as if it had been triangulated."""
     sift = cv2.SIFT.create(1500, contrastThreshold=0.02)
     photos, points = [], []
@@ -113,7 +113,7 @@ def test_what_sift_matching_found_is_not_hard(scene):
 
 
 @pytest.fixture(scope="module")
-def photos(truth: synthetic.SyntheticScene, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def photos(truth: synthetic.RenderedScene, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three folders: a scene with one broken photo, one with strangers only, one that is empty."""
     root = tmp_path_factory.mktemp("photos")
     for folder in ("planes", "strangers", "empty"):
@@ -246,7 +246,7 @@ def test_a_contact_sheet_shows_each_point_in_a_row():
     assert rows == [{10}, {200}, {20}]
 
 
-def in_world(truth: synthetic.SyntheticScene, number: int, xy: Array) -> Array:
+def in_world(truth: synthetic.RenderedScene, number: int, xy: Array) -> Array:
     """(N, 2) pixels of a photo -> (N, 3), by the depth of the nearest pixel."""
     x, y = np.rint(xy).astype(int).T
     depth = truth.depths[number][y.clip(0, HEIGHT - 1), x.clip(0, WIDTH - 1)]
@@ -255,7 +255,7 @@ def in_world(truth: synthetic.SyntheticScene, number: int, xy: Array) -> Array:
     return (seen - pose[:, 3]) @ pose[:, :3]
 
 
-def carried(truth: synthetic.SyntheticScene, a: int, b: int, xy: Array) -> tuple[Array, Array, Array]:
+def carried(truth: synthetic.RenderedScene, a: int, b: int, xy: Array) -> tuple[Array, Array, Array]:
     """Where photo b sees the pixels of photo a, at what depth, and whether something stands before them there."""
     pose = truth.cam_from_world[b]
     seen = in_world(truth, a, xy) @ pose[:, :3].T + pose[:, 3]

@@ -35,12 +35,12 @@ RATIO = 0.85
 
 
 @pytest.fixture(scope="module")
-def truth() -> synthetic.SyntheticScene:
+def truth() -> synthetic.RenderedScene:
     return synthetic.scene(seed=1, photos=5, size=(400, 300))
 
 
 @pytest.fixture(scope="module")
-def photos(truth: synthetic.SyntheticScene, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def photos(truth: synthetic.RenderedScene, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("scene") / "photos"
     write(truth, range(5), folder)
     return folder
@@ -52,7 +52,7 @@ def done(photos: Path) -> Reconstructed:
     return run(photos, photos.parent / "model")
 
 
-def write(truth: synthetic.SyntheticScene, which: range, folder: Path) -> None:
+def write(truth: synthetic.RenderedScene, which: range, folder: Path) -> None:
     folder.mkdir(exist_ok=True)
     for k in which:
         cv2.imwrite(str(folder / f"{k}.png"), truth.photos[k])
@@ -66,7 +66,7 @@ def model_files(folder: Path) -> dict[str, bytes]:
     return {name: (folder / name).read_bytes() for name in colmap.MODEL_FILES}
 
 
-def errors(folder: Path | str, truth: synthetic.SyntheticScene) -> tuple[float, float]:
+def errors(folder: Path | str, truth: synthetic.RenderedScene) -> tuple[float, float]:
     """Largest error in degrees, and in parts of the scene."""
     model = colmap.read_model(folder)
     rows = [int(Path(photo.name).stem) for photo in model.photos]
@@ -75,7 +75,7 @@ def errors(folder: Path | str, truth: synthetic.SyntheticScene) -> tuple[float, 
     return degrees.max(), apart.max() / np.linalg.norm(np.ptp(centres(true), axis=0))
 
 
-def test_rendered_photos_give_their_cameras_back(done: Reconstructed, truth: synthetic.SyntheticScene):
+def test_rendered_photos_give_their_cameras_back(done: Reconstructed, truth: synthetic.RenderedScene):
     assert done.registered == done.photos == 5
     degrees, apart = errors(done.model, truth)
     assert degrees < 0.1
@@ -83,7 +83,7 @@ def test_rendered_photos_give_their_cameras_back(done: Reconstructed, truth: syn
     assert done.reprojection_error < 0.3
 
 
-def test_the_points_lie_on_the_surfaces_that_were_rendered(done: Reconstructed, truth: synthetic.SyntheticScene):
+def test_the_points_lie_on_the_surfaces_that_were_rendered(done: Reconstructed, truth: synthetic.RenderedScene):
     model = colmap.read_model(done.model)
     ratios = []
     for photo in model.photos:
@@ -107,7 +107,7 @@ def test_the_table_counts_what_the_model_holds(done: Reconstructed):
     assert f"element vertex {done.points}".encode() in header
 
 
-def test_points_have_the_colour_of_the_photos(done: Reconstructed, truth: synthetic.SyntheticScene):
+def test_points_have_the_colour_of_the_photos(done: Reconstructed, truth: synthetic.RenderedScene):
     model = colmap.read_model(done.model)
     photo = model.photos[2]
     seen = photo.points >= 0
@@ -250,7 +250,7 @@ def test_a_run_that_is_done_maps_nothing_again(photos: Path, done: Reconstructed
 
 
 def test_photos_that_are_added_are_matched_with_the_others_and_no_pair_twice(
-    truth: synthetic.SyntheticScene, tmp_path: Path
+    truth: synthetic.RenderedScene, tmp_path: Path
 ):
     folder, out = tmp_path / "photos", tmp_path / "model"
     write(truth, range(3), folder)
@@ -271,7 +271,7 @@ def test_other_settings_do_not_mix_with_what_is_there(photos: Path, done: Recons
 
 
 def test_another_mapper_uses_the_same_matches(
-    photos: Path, done: Reconstructed, truth: synthetic.SyntheticScene, tmp_path: Path
+    photos: Path, done: Reconstructed, truth: synthetic.RenderedScene, tmp_path: Path
 ):
     out = tmp_path / "model"
     shutil.copytree(done.model, out)
@@ -286,7 +286,7 @@ def test_another_mapper_uses_the_same_matches(
 
 
 def test_a_known_camera_stays_as_it_is(
-    photos: Path, done: Reconstructed, truth: synthetic.SyntheticScene, tmp_path: Path
+    photos: Path, done: Reconstructed, truth: synthetic.RenderedScene, tmp_path: Path
 ):
     camera = colmap.pinhole_text(truth.K)
     out = tmp_path / "model"
@@ -313,7 +313,7 @@ def test_features_of_others_and_a_list_of_pairs(photos: Path, done: Reconstructe
 
 
 def test_an_extractor_is_opened_once_and_its_features_file_gives_the_same_model(
-    truth: synthetic.SyntheticScene, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    truth: synthetic.RenderedScene, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     opened = []
     itself = Settings.open_extractor
@@ -358,7 +358,7 @@ def test_features_that_cannot_be_matched_are_told_before_they_are(
         run(photos, tmp_path / "model", features=theirs)
 
 
-def test_photos_of_one_exif_focal_length_share_a_camera(truth: synthetic.SyntheticScene, tmp_path: Path):
+def test_photos_of_one_exif_focal_length_share_a_camera(truth: synthetic.RenderedScene, tmp_path: Path):
     from PIL import Image
 
     folder = tmp_path / "photos"
@@ -377,7 +377,7 @@ def test_photos_of_one_exif_focal_length_share_a_camera(truth: synthetic.Synthet
 
 @pytest.mark.parametrize("mapper", ["incremental", "global"])
 def test_two_photos_are_enough(
-    photos: Path, done: Reconstructed, truth: synthetic.SyntheticScene, tmp_path: Path, mapper: str
+    photos: Path, done: Reconstructed, truth: synthetic.RenderedScene, tmp_path: Path, mapper: str
 ):
     folder = tmp_path / "photos"
     write(truth, range(1, 4, 2), folder)
@@ -385,7 +385,7 @@ def test_two_photos_are_enough(
     assert (made.registered, made.track_length) == (2, 2.0)
 
 
-def test_two_photos_beside_one_of_something_else_are_enough(truth: synthetic.SyntheticScene, tmp_path: Path):
+def test_two_photos_beside_one_of_something_else_are_enough(truth: synthetic.RenderedScene, tmp_path: Path):
     folder = tmp_path / "photos"
     write(truth, range(1, 4, 2), folder)
     cv2.imwrite(str(folder / "z.png"), synthetic.texture((400, 300), seed=9))
@@ -393,7 +393,7 @@ def test_two_photos_beside_one_of_something_else_are_enough(truth: synthetic.Syn
     assert (made.registered, made.photos, made.track_length) == (2, 3, 2.0)
 
 
-def test_shared_means_one_camera_for_all_photos_of_a_size(truth: synthetic.SyntheticScene, tmp_path: Path):
+def test_shared_means_one_camera_for_all_photos_of_a_size(truth: synthetic.RenderedScene, tmp_path: Path):
     from PIL import Image
 
     folder = tmp_path / "photos"
@@ -417,7 +417,7 @@ def test_an_empty_folder_and_no_folder_are_told(tmp_path: Path):
         run(tmp_path / "none", tmp_path / "model")
 
 
-def test_one_photo_is_no_model(truth: synthetic.SyntheticScene, tmp_path: Path):
+def test_one_photo_is_no_model(truth: synthetic.RenderedScene, tmp_path: Path):
     folder = tmp_path / "photos"
     write(truth, range(1), folder)
     with pytest.raises(NotReconstructed, match="two or more"):
@@ -448,7 +448,7 @@ def test_photos_of_different_things_are_told_in_one_sentence(tmp_path: Path, cap
     assert said.count("\n") == 1
 
 
-def test_the_same_photo_twice_is_not_said_to_lack_overlap_only(truth: synthetic.SyntheticScene, tmp_path: Path):
+def test_the_same_photo_twice_is_not_said_to_lack_overlap_only(truth: synthetic.RenderedScene, tmp_path: Path):
     folder = tmp_path / "photos"
     write(truth, range(1), folder)
     shutil.copy(folder / "0.png", folder / "copy.png")
@@ -457,7 +457,7 @@ def test_the_same_photo_twice_is_not_said_to_lack_overlap_only(truth: synthetic.
 
 
 def test_duplicates_and_photos_of_other_sizes_are_registered_where_they_belong(
-    truth: synthetic.SyntheticScene, tmp_path: Path
+    truth: synthetic.RenderedScene, tmp_path: Path
 ):
     folder = tmp_path / "photos"
     write(truth, range(4), folder)

@@ -37,7 +37,7 @@ class Pose:
 
 @dataclass(frozen=True)
 class Fit:
-    """The matches that agree on one geometry. `model` is None when there is none, and then no match agrees."""
+    """The inliers of a geometry. `model` is None when none was found, and then there are no inliers."""
 
     matches: Matches  # those that agree
     model: Array | None  # (3, 3): fundamental or homography in pixels, essential in K^-1 pixels

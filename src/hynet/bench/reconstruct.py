@@ -52,7 +52,7 @@ def measure(
 
 def _by_colmap(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, float]:
     database = work / "sift.db"
-    clock = Clock()
+    clock = StageClock()
     with colmap.opened(database):
         pass  # made empty
     colmap.extract_sift(database, photos, max_keypoints)
@@ -64,7 +64,7 @@ def _by_colmap(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, flo
 
 
 def _by_us(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, float]:
-    clock = Clock()
+    clock = StageClock()
 
     def progress(done: int, total: int, what: str) -> None:
         """The first pair that is matched ends the features, COLMAP's mapping ends the matches."""
@@ -77,7 +77,7 @@ def _by_us(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, float]:
     return {**clock.seconds, "registered": done.registered, "points": done.points}
 
 
-class Clock:
+class StageClock:
     """Wall time, and the time that this process and those it started and ended spent on all cores."""
 
     def __init__(self) -> None:

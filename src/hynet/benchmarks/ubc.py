@@ -71,7 +71,7 @@ def evaluate(models: Sequence[Model], data: Path, options: UbcOptions, progress:
         for contestant in contestants:
             trained = trained_on(contestant.name)
             if test.name in trained and any(other.name not in trained for other in sets):
-                continue  # what a model was trained on is no test of it
+                continue  # a model is not tested on what it was trained on
             distances = _distances(contestant, test, progress)
             cells.append(_cell(contestant.name, trained, test, distances))
             x, y = metrics.roc_curve(distances, test.pairs.is_match)

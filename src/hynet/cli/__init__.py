@@ -95,10 +95,10 @@ def parse(function: Callable[..., Value], args: list[str], prog: str, descriptio
     def later(*values: Any, **options: Any) -> Callable[[], Value]:
         return partial(function, *values, **options)
 
-    return read(later, args, prog, description)
+    return parse_value(later, args, prog, description)
 
 
-def read(asked: Callable[..., Value], args: list[str], prog: str, description: str | None) -> Value:
+def parse_value(asked: Callable[..., Value], args: list[str], prog: str, description: str | None) -> Value:
     """The arguments as a value of that class. Wrong ones get one sentence, in place of tyro's box."""
     import tyro
 

@@ -37,7 +37,7 @@ def run(
             a COLMAP model with its photos.
         model: What describes keypoints: a name, or the path of weights.
         detector: What finds them; each has its own calibration.
-        max_keypoints: The strongest so many of each photo.
+        max_keypoints: Keypoints per photo, the strongest.
         upright: The photos were not turned: use no orientation.
         most: About so many pairs are used.
         out: Where the calibration goes; by default beside the weights, or for a name in your own configuration.

@@ -13,7 +13,7 @@ from typing import Annotated
 import tyro
 
 from .. import pages
-from ..pages.doctor.comparison import Comparison, compare
+from ..pages.doctor.comparison import ModelComparison, compare
 from ..pages.doctor.examination import Examination, examine
 from ..pages.doctor.page import page
 from . import Report
@@ -40,7 +40,7 @@ def run(
     return _report(compare(found, examine(compare_with)), out)
 
 
-def _report(found: Examination | Comparison, out: Path | None) -> Report:
+def _report(found: Examination | ModelComparison, out: Path | None) -> Report:
     if out is None:
         return Report(found.text(), found.data())
     pages.write(out, page(found))

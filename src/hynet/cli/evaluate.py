@@ -20,7 +20,7 @@ from ..benchmarks.harness import results
 from ..errors import BadInput, choose
 from ..system.locks import alone
 from ..system.machine import keep_memory_mapped
-from . import Report, read
+from . import Report, parse_value
 from .progress import bar
 
 Options = TypeVar("Options")  # the dataclass of one benchmark
@@ -46,7 +46,7 @@ def main(args: list[str]) -> Report:
     name = args[0]
     options = choose(BENCHMARKS, name, "benchmark").options()
     description = f"{__doc__}\n{names}\n"
-    return run(name, read(Asked[options], args[1:], prog=f"hynet evaluate {name}", description=description))  # type: ignore[valid-type]
+    return run(name, parse_value(Asked[options], args[1:], prog=f"hynet evaluate {name}", description=description))  # type: ignore[valid-type]
 
 
 def run(name: str, asked: Asked[Any]) -> Report:

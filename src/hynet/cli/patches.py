@@ -44,7 +44,7 @@ def run(
         hard_share: At least this share of the corresponding pairs are ones that SIFT matching missed; 1 for a set to
             test on.
         support: Width of a patch in detector sigmas.
-        max_keypoints: The strongest so many of each photo.
+        max_keypoints: Keypoints per photo, the strongest.
         workers: Scenes made at a time; by default one a core.
         mapping_threads: Threads that map each scene; more than one is faster where scenes are few, but the same photos
             then give a slightly different set.

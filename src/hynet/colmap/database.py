@@ -40,7 +40,9 @@ class Store:
     """An open database. What is written is there as a whole or not at all, whenever the process is killed."""
 
     def __init__(self, path: Path, db: Any) -> None:
-        self._colmap, self._path, self._db = pycolmap(), path, db
+        self._colmap = pycolmap()
+        self._path = path
+        self._db = db
         self._numbers: dict[str, int] = {image.name: image.image_id for image in db.read_all_images()}
         self._rigs: dict[int, int] = {rig.ref_sensor_id.id: rig.rig_id for rig in db.read_all_rigs()}  # of cameras
         self._verification = self._colmap.TwoViewGeometryOptions()

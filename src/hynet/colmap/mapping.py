@@ -84,7 +84,9 @@ def refine(model: Any, *, known_cameras: bool = False) -> None:
 def _incremental(colmap: ModuleType, database: Path, scratch: Path, asked: MappingTask) -> dict[int, Any]:
     options, refined = colmap.IncrementalPipelineOptions(), not asked.known_cameras
     options.min_model_size, options.max_num_models = asked.smallest, asked.most_models
-    options.random_seed, options.num_threads, options.extract_colors = SEED, asked.threads, False
+    options.random_seed = SEED
+    options.num_threads = asked.threads
+    options.extract_colors = False
     options.triangulation.ignore_two_view_tracks = not asked.two_view_tracks
     options.ba_refine_focal_length = options.ba_refine_extra_params = refined
     options.mapper.abs_pose_refine_focal_length = options.mapper.abs_pose_refine_extra_params = refined
@@ -95,7 +97,9 @@ def _global(colmap: ModuleType, database: Path, scratch: Path, asked: MappingTas
     if not hasattr(colmap, "global_mapping"):
         raise MissingExtra(f"the global mapper is not in pycolmap {colmap.__version__}: pip install -U pycolmap")
     options, refined = colmap.GlobalPipelineOptions(), not asked.known_cameras
-    options.min_model_size, options.random_seed, options.num_threads = asked.smallest, SEED, asked.threads
+    options.min_model_size = asked.smallest
+    options.random_seed = SEED
+    options.num_threads = asked.threads
     options.mapper.retriangulation.ignore_two_view_tracks = not asked.two_view_tracks
     positioning, adjustment = options.mapper.global_positioning, options.mapper.bundle_adjustment
     if asked.two_view_tracks:

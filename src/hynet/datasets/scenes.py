@@ -101,7 +101,7 @@ def _challenge_view(file: Path, photo: Path) -> View:
             K, rotation, translation = (np.asarray(stored[key], np.float64) for key in ("K", "R", "T"))
         return _view(photo, K.reshape(3, 3), Pose(rotation.reshape(3, 3), translation.reshape(3)))
     except (OSError, KeyError, ValueError, TypeError, RuntimeError):
-        raise BadData(f"{file} is no calibration of the challenge: it needs K, R (3 x 3) and T (3).") from None
+        raise BadData(f"{file} is not a calibration of the challenge: it needs K, R (3 x 3) and T (3).") from None
 
 
 def _view(photo: Path, K: Array, cam_from_world: Pose) -> View:

@@ -15,7 +15,7 @@ POINTS_PER_TEXTURE = 100  # patches of one texture share their reference image
 
 
 @dataclass(frozen=True)
-class SyntheticScene:
+class RenderedScene:
     """Textured planes seen by pinhole cameras without distortion."""
 
     photos: Array  # (V, H, W) uint8
@@ -85,7 +85,7 @@ def patch_set(points: int = 500, patches_per_point: int = 4, seed: int = 0) -> P
 load = patch_set  # by its name among the data sets
 
 
-def scene(seed: int = 0, photos: int = 8, size: tuple[int, int] = (640, 480)) -> SyntheticScene:
+def scene(seed: int = 0, photos: int = 8, size: tuple[int, int] = (640, 480)) -> RenderedScene:
     """A wall, a floor and two cards that hide parts of them, seen from an arc. Every pixel has a depth."""
     rng = np.random.default_rng(seed)
     width, height = size
@@ -106,7 +106,7 @@ def scene(seed: int = 0, photos: int = 8, size: tuple[int, int] = (640, 480)) ->
         shot = cv2.resize(fine, size, interpolation=cv2.INTER_AREA)
         shots.append(_pixels(shot + rng.normal(0, 1.5, shot.shape)))
     depths = [_render(planes, K, pose, size, samples=1)[1] for pose in poses]
-    return SyntheticScene(np.stack(shots), np.stack(depths), K, np.stack(poses))
+    return RenderedScene(np.stack(shots), np.stack(depths), K, np.stack(poses))
 
 
 def _leaves(rng: np.random.Generator, count: int, size: tuple[int, int], radius: float) -> Array:

@@ -52,7 +52,8 @@ def stages(network: nn.Module) -> list[Stage]:
     convs = [module for module in modules if isinstance(module, nn.Conv2d)][:-1]
     side, found = 32, []
     for norm, floor, conv in zip(norms, floors, [None, *convs], strict=True):
-        gain, shift, epsilon = _numbers(norm.weight), _numbers(norm.bias), float(norm.eps)
+        gain, shift = _numbers(norm.weight), _numbers(norm.bias)
+        epsilon = float(norm.eps)
         if conv is None:
             found.append(Stage(gain, shift, floor, epsilon, side, np.zeros(0), np.zeros(0)))
             continue

@@ -56,7 +56,7 @@ def match(
     if mutual:
         rows = rows[best_of_second[best] == rows]
     distances = _distances(first, second, rows, best[rows])
-    if ratio is not None and ratio < 1:  # 1 is no test: also ties stay
+    if ratio is not None and ratio < 1:  # 1 keeps everything, ties too
         if fginn is not None:
             runner_up = _runner_up_elsewhere(first, second, b.keypoints.xy, rows, best, runner_up, fginn)
         alone = runner_up[rows] < 0

@@ -23,7 +23,7 @@ def verify(
     seed: int = 0,
     cameras: tuple[Array, Array] | None = None,
 ) -> Fit:
-    """The matches that agree on one geometry, or none when chance would give as many.
+    """The inliers of a geometry, or none when chance would give as many.
 
     threshold: pixels of the original photo; None: as calibrated for the features, else as in THRESHOLDS.
     cameras: the two (3, 3) matrices K, for "essential"; None: guessed from the sizes of the photos.

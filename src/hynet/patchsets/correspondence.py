@@ -19,9 +19,11 @@ from ..sfm.sift_for_patches import EXHAUSTIVE, Photo, SiftScene
 from ..types import DIFFERENT_PIXELS, Array, Progress, silent
 
 # Winder and Brown (2007): the same within SAME, different beyond DIFFERENT, unknown between.
-SAME_PIXELS, SAME_OCTAVES, SAME_ANGLE = 5.0, 0.25, np.pi / 8
+SAME_PIXELS = 5.0
+SAME_OCTAVES = 0.25
+SAME_ANGLE = np.pi / 8
 DIFFERENT_OCTAVES, DIFFERENT_ANGLE = 0.5, np.pi / 4
-SAME_SIGMAS = 2.5  # and within so many sigmas: 5 pixels from a tiny region there is another one
+SAME_SIGMAS = 2.5  # of the region, too: 5 pixels from a tiny region there is another one
 
 NEIGHBOURS = 8  # triangulated keypoints that a depth is fitted to
 REACH = 40.0  # pixels to the farthest of them
@@ -60,7 +62,9 @@ def surface(photo: Photo, points: Array) -> Surface:
     xy = keypoints.xy.astype(np.float64)
     tip = xy + keypoints.frames[:, :, 0]
     rays, tips = camera.rays(xy), camera.rays(tip)
-    value, slope, error = np.full(len(xy), np.nan), np.zeros((len(xy), 2)), np.zeros(len(xy))
+    value = np.full(len(xy), np.nan)
+    slope = np.zeros((len(xy), 2))
+    error = np.zeros(len(xy))
     known = np.flatnonzero(photo.points >= 0)
     depth = (points[photo.points[known]] @ photo.cam_from_world[2, :3]) + photo.cam_from_world[2, 3]
     known, depth = known[depth > 0], depth[depth > 0]
@@ -150,14 +154,13 @@ def links(scene: SiftScene, a: int, b: int, surface_a: Surface, surface_b: Surfa
         _disagreement(to_b, i, second_photo, j, surface_b),
         _disagreement(to_a, j, first_photo, i, surface_a),
     )
-    i, j, cost = i[cost < 1], j[cost < 1], cost[cost < 1]
     order = np.argsort(cost, kind="stable")
-    i, j, cost = i[order], j[order], cost[order]
-    best = _is_first(i) & _is_first(j)
-    i, j, cost = i[best], j[best], cost[best]
+    order = order[cost[order] < 1]
+    best = order[_is_first(i[order]) & _is_first(j[order])]
+    i, j = i[best], j[best]
     matched = scene.matches.get((a, b), np.zeros((0, 2), np.int64))
     count = len(second_photo.keypoints)
-    return Links(i, j, cost, ~np.isin(i * count + j, matched[:, 0] * count + matched[:, 1]))
+    return Links(i, j, cost[best], ~np.isin(i * count + j, matched[:, 0] * count + matched[:, 1]))
 
 
 def _disagreement(carried: _Carried, i: Array, photo: Photo, j: Array, seen: Surface) -> Array:

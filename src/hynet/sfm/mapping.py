@@ -94,7 +94,7 @@ def _earlier_table(path: Path) -> dict[str, Any]:
 
 
 def _mapped(database: Path, mapper: str, known_cameras: bool) -> Any:
-    """Points that only two photos see are left out, as COLMAP does, unless there is no model without them."""
+    """Points that only two photos see are left out, as COLMAP does, except where nothing can be mapped without."""
     asked = colmap.MappingTask(known_cameras=known_cameras, refined=True)
     try:
         return colmap.map_photos(database, mapper, asked)

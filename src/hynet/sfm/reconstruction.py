@@ -97,7 +97,7 @@ def _folder(photos: str | Path) -> Path:
 def _check(photos: Mapping[str, Path], pairs: str, camera: str, mapper: str) -> None:
     """What would fail after hours is told at once."""
     if len(photos) < 2:
-        raise NotReconstructed("one photo is no model; a reconstruction needs two or more that overlap.")
+        raise NotReconstructed("one photo is not enough; a reconstruction needs two or more that overlap.")
     pairing.check(pairs, photos)
     choose(colmap.MAPPERS, mapper, "mapper")
     if camera not in ("auto", "shared"):

@@ -195,7 +195,7 @@ def _similarities(terms: LossTerms) -> dict[str, float]:
 
 
 def _check(terms: LossTerms, batch: Batch, step: int, out: Path) -> None:
-    """Stop before a loss that is no number reaches the weights."""
+    """Stop before a loss that is NaN or infinite reaches the weights."""
     if torch.isfinite(terms.total):
         return
     told = ", ".join(f"{name} {float(value.detach()):g}" for name, value in terms.terms.items())

@@ -26,7 +26,7 @@ Curve = Mapping[str, Sequence[float]]  # "x" and "y", equally long
 
 @dataclass(frozen=True)
 class Curves:
-    """A picture of lines, one a method."""
+    """A picture of lines, one per method."""
 
     title: str
     x: str  # what the axes show
@@ -66,7 +66,7 @@ class Evaluation:
     intervals: Mapping[str, Mapping[str, Interval]]  # 95%, by bootstrap over what `notes` says
     title: str = ""
     paper: Table | None = None  # the paper's rows, in the same columns
-    formats: Mapping[str, str] = field(default_factory=dict)  # column -> format spec, ".2f" unless told
+    formats: Mapping[str, str] = field(default_factory=dict)  # column -> format spec, ".2f" by default
     lower_is_better: Sequence[str] = ()  # columns
     comparisons: Sequence[Comparison] = ()
     pictures: Mapping[str, Curves | Bars] = field(default_factory=dict)  # file stem -> picture

@@ -79,16 +79,9 @@ def shown(methods: Iterable[str]) -> dict[str, str]:
 
 
 def _short(method: str) -> str:
-    """A method may be named SCENE: DETECTOR+MODEL; weights by their path are shortened to their file name."""
-    scene, colon, rest = method.rpartition(": ")
-    detector, plus, model = rest.partition("+")
-    if not plus or (os.sep in detector and not Path(detector).suffix):  # a plus in a path is a part of it
-        return f"{scene}{colon}{_file_name(rest)}"
-    return f"{scene}{colon}{_file_name(detector)}+{_file_name(model)}"
-
-
-def _file_name(model: str) -> str:
-    return Path(model).name if os.sep in model else model
+    """A method may be named SCENE: ONE+OTHER; what is a path in it is shortened to its file name."""
+    scene, colon, parts = method.rpartition(": ")
+    return scene + colon + "+".join(Path(part).name for part in parts.split("+"))
 
 
 def prepare(out: Path) -> None:

@@ -9,7 +9,7 @@ from ...types import Array, Descriptor
 
 
 class Random(Descriptor):
-    """A direction drawn by lot for each picture: the same patch always gets the same."""
+    """A random direction for each picture: the same patch always gets the same one."""
 
     patch_size, dim = 32, 128
 

@@ -18,7 +18,9 @@ from ...errors import BadData, DataNotFound
 from ...system import cache, fingerprints
 from ...types import Array
 
-PAIRS, QUERIES, DISTRACTORS = 1_000_000, 10_000, 20_000  # as released
+PAIRS = 1_000_000  # as released, here and below
+QUERIES = 10_000
+DISTRACTORS = 20_000
 PAIRS_PER_PATCH = 20  # of small data: as many as a patch has ordered pairs of five images
 IMAGES = 5  # the release draws images 0 to 4, so that the fifth is never looked at
 TEXTURED = 10.0  # standard deviation in grey levels above which a patch is asked for in retrieval

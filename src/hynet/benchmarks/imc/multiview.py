@@ -34,7 +34,7 @@ Bag = tuple[str, ...]
 
 
 def chosen_bags(scene: Scene, most: int | None) -> dict[int, list[Bag]]:
-    """The challenge's own where they are listed, else drawn by lot, none twice; at most so many of each size."""
+    """The challenge's own where they are listed, else random ones, none twice; at most `most` of each size."""
     names = sorted(scene.views)
     bags: dict[int, list[Bag]] = {}
     for size, usual in SIZES.items():

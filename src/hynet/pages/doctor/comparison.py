@@ -9,20 +9,20 @@ from typing import Any, TypeVar
 
 from ...colmap.tables import read_tables
 from .examination import MOST_LISTED, Examination
-from .funnel import Funnel, Pair, Photo
+from .funnel import PairCounts, PhotoCounts, StageCounts
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ModelComparison:
     """What both know, by name; None where one of them does not know the photo or the pair."""
 
     first: Examination
     second: Examination
-    photos: Mapping[str, tuple[Photo | None, Photo | None]]
-    pairs: Mapping[str, tuple[Pair | None, Pair | None]]  # "a – b"
+    photos: Mapping[str, tuple[PhotoCounts | None, PhotoCounts | None]]
+    pairs: Mapping[str, tuple[PairCounts | None, PairCounts | None]]  # "a – b"
     same_keypoints: int  # photos
     other_keypoints: int  # photos in both whose keypoints differ
 
@@ -106,14 +106,14 @@ class Comparison:
         return photo is not None and photo.registered
 
 
-def compare(first: Examination, second: Examination) -> Comparison:
+def compare(first: Examination, second: Examination) -> ModelComparison:
     """Both beside each other, photo by photo and pair by pair."""
     one, two = _keypoints(first.database), _keypoints(second.database)
     both = one.keys() & two.keys()
     same = sum(one[name] == two[name] for name in both)
     photos = _beside(*({photo.name: photo for photo in each.funnel.photos} for each in (first, second)))
     pairs = _beside(_pairs(first.funnel), _pairs(second.funnel))
-    return Comparison(first, second, photos, pairs, same, len(both) - same)
+    return ModelComparison(first, second, photos, pairs, same, len(both) - same)
 
 
 def _keypoints(database: Path | None) -> dict[str, str]:
@@ -123,7 +123,7 @@ def _keypoints(database: Path | None) -> dict[str, str]:
         return tables.keypoint_digests()
 
 
-def _pairs(funnel: Funnel) -> dict[str, Pair]:
+def _pairs(funnel: StageCounts) -> dict[str, PairCounts]:
     names = [photo.name for photo in funnel.photos]
     return {" – ".join(sorted((names[pair.first], names[pair.second]))): pair for pair in funnel.pairs}
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 
-from .funnel import Funnel, Photo
+from .funnel import PhotoCounts, StageCounts
 
 # COLMAP's defaults for incremental mapping.
 POSE_POINTS = 30  # 3-D points that must agree on the pose of a photo
@@ -86,7 +86,7 @@ class Source:
         return " ".join(["hynet reconstruct", quote(self.photos), "--out", quote(model), *options])
 
 
-def findings(funnel: Funnel, source: Source, model: str) -> list[Finding]:
+def findings(funnel: StageCounts, source: Source, model: str) -> list[Finding]:
     """One finding a missing photo; `model`: the folder."""
     lost = "no features" if "features" in source.options else "unreadable"
     found = [Finding(name, lost, why, ADVICE[lost]) for name, why in source.unreadable.items()]
@@ -110,7 +110,7 @@ def findings(funnel: Funnel, source: Source, model: str) -> list[Finding]:
 class _Link:
     """A pair as one of its photos sees it."""
 
-    partner: Photo
+    partner: PhotoCounts
     matched: int
     verified: int
 
@@ -120,7 +120,7 @@ class _Link:
         return f"best with {self.partner.name}, {self.matched:,} matches"
 
 
-def _reason(funnel: Funnel, photo: Photo, links: Sequence[_Link], group: frozenset[int]) -> tuple[str, str]:
+def _reason(funnel: StageCounts, photo: PhotoCounts, links: Sequence[_Link], group: frozenset[int]) -> tuple[str, str]:
     """The first step that lost the photo. `links`: the strongest first."""
     if not photo.detected:
         return "no keypoints", "Nothing was detected in it."
@@ -154,7 +154,7 @@ def _reason(funnel: Funnel, photo: Photo, links: Sequence[_Link], group: frozens
     )
 
 
-def _links(funnel: Funnel) -> Mapping[int, list[_Link]]:
+def _links(funnel: StageCounts) -> Mapping[int, list[_Link]]:
     """Of each photo, the strongest first."""
     links = defaultdict(list)
     for pair in funnel.pairs:
@@ -165,7 +165,7 @@ def _links(funnel: Funnel) -> Mapping[int, list[_Link]]:
     return links
 
 
-def _groups(funnel: Funnel) -> list[frozenset[int]]:
+def _groups(funnel: StageCounts) -> list[frozenset[int]]:
     """Of each photo the rows of all that verified pairs lead to from it, its own among them."""
     neighbours = defaultdict(set)
     for pair in funnel.pairs:

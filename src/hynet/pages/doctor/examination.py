@@ -12,7 +12,7 @@ from typing import Any
 from ...colmap import read_model
 from ...errors import DataNotFound
 from .diagnosis import UNKNOWN, Finding, Source, findings
-from .funnel import STAGES, Funnel, count
+from .funnel import STAGES, StageCounts, count
 
 DATABASE = "database.db"
 FLAT = ("planar", "panoramic", "planar or panoramic")  # geometries of pairs that show no depth
@@ -25,7 +25,7 @@ class Examination:
 
     model: str
     database: Path | None
-    funnel: Funnel
+    funnel: StageCounts
     findings: list[Finding]
     notes: list[str]
 
@@ -133,11 +133,11 @@ def _source(folder: Path) -> Source:
         return Source("photos/")
 
 
-def _notes(funnel: Funnel, folder: Path, models: Sequence[Path], database: Path | None) -> list[str]:
+def _notes(funnel: StageCounts, folder: Path, models: Sequence[Path], database: Path | None) -> list[str]:
     """What the tables do not tell."""
     notes = []
     if not models:
-        notes.append("There is no model yet, only a database.")
+        notes.append("Only a database was found, no model yet.")
     elif models[0] != folder:
         notes.append(f"The model is {models[0]}, the largest of {len(models)} below the folder.")
     if database is None:
@@ -158,7 +158,7 @@ def _notes(funnel: Funnel, folder: Path, models: Sequence[Path], database: Path 
     return notes
 
 
-def _funnel_table(funnel: Funnel) -> str:
+def _funnel_table(funnel: StageCounts) -> str:
     """The stages of every photo, as text."""
     rows: list[tuple[str, ...]] = [("keypoints", *STAGES)]
     rows.append(("all photos", *(_count(total) for total in funnel.totals().values())))

@@ -18,7 +18,7 @@ Observations = Mapping[str, Array]
 
 
 @dataclass(frozen=True)
-class Photo:
+class PhotoCounts:
     """Keypoints of one photo that got so far; None where no table tells."""
 
     name: str
@@ -31,7 +31,7 @@ class Photo:
 
 
 @dataclass(frozen=True)
-class Pair:
+class PairCounts:
     """Matches between two photos that got so far; None where no table tells."""
 
     first: int  # row of the photo
@@ -43,11 +43,11 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Funnel:
+class StageCounts:
     """Everything that was counted. Pairs that were compared without a match are there, with 0."""
 
-    photos: tuple[Photo, ...]
-    pairs: tuple[Pair, ...]
+    photos: tuple[PhotoCounts, ...]
+    pairs: tuple[PairCounts, ...]
     points: int  # 3-D points of the model
 
     def totals(self) -> dict[str, int | None]:
@@ -61,29 +61,29 @@ class Funnel:
         return sum(photo.registered for photo in self.photos)
 
 
-def count(database: Path | None, observations: Observations) -> Funnel:
+def count(database: Path | None, observations: Observations) -> StageCounts:
     """One funnel of a database and a model, or of what there is of them."""
     everything = np.concatenate([np.zeros(0, np.int64), *observations.values()])
     points = len(np.unique(everything[everything >= 0]))
     if database is None:
-        return Funnel(_of_model(observations), tuple(_seen_together(observations)), points)
+        return StageCounts(_of_model(observations), tuple(_seen_together(observations)), points)
     with read_tables(database) as tables:
         photos, pairs = _counted(tables, observations)
-    return Funnel(photos, pairs, points)
+    return StageCounts(photos, pairs, points)
 
 
-def _counted(database: Tables, observations: Observations) -> tuple[tuple[Photo, ...], tuple[Pair, ...]]:
+def _counted(database: Tables, observations: Observations) -> tuple[tuple[PhotoCounts, ...], tuple[PairCounts, ...]]:
     names, keypoints = database.names(), database.keypoints()  # by image number, as all below
     order = sorted(names, key=lambda image: names[image])
     row = {image: number for number, image in enumerate(order)}
     points = {image: _points(observations.get(name), keypoints[image]) for image, name in names.items()}
     matched, verified, seen = ({image: np.zeros(keypoints[image], bool) for image in names} for _ in range(3))
-    pairs: dict[tuple[int, int], Pair] = {}
+    pairs: dict[tuple[int, int], PairCounts] = {}
 
     for found in database.matches():
         a, b = found.matches.T
         matched[found.first][a] = matched[found.second][b] = True
-        pairs[found.first, found.second] = Pair(row[found.first], row[found.second], len(a), 0, 0)
+        pairs[found.first, found.second] = PairCounts(row[found.first], row[found.second], len(a), 0, 0)
     for found in database.two_view_geometries():
         a, b = found.matches.T
         matched[found.first][a] = matched[found.second][b] = True
@@ -91,7 +91,7 @@ def _counted(database: Tables, observations: Observations) -> tuple[tuple[Photo,
         point_a, point_b = points[found.first][a], points[found.second][b]
         seen[found.first][a[point_b >= 0]] = True
         seen[found.second][b[point_a >= 0]] = True
-        pair = pairs.get((found.first, found.second), Pair(row[found.first], row[found.second], None, 0, 0))
+        pair = pairs.get((found.first, found.second), PairCounts(row[found.first], row[found.second], None, 0, 0))
         pairs[found.first, found.second] = replace(
             pair,
             verified=len(a),
@@ -100,7 +100,7 @@ def _counted(database: Tables, observations: Observations) -> tuple[tuple[Photo,
         )
 
     photos = [
-        Photo(
+        PhotoCounts(
             name=names[image],
             detected=keypoints[image],
             matched=int(matched[image].sum()),
@@ -116,10 +116,10 @@ def _counted(database: Tables, observations: Observations) -> tuple[tuple[Photo,
     return (*photos, *strangers), tuple(sorted(pairs.values(), key=lambda pair: (pair.first, pair.second)))
 
 
-def _of_model(observations: Observations) -> tuple[Photo, ...]:
+def _of_model(observations: Observations) -> tuple[PhotoCounts, ...]:
     """Photos that no database knows of."""
     return tuple(
-        Photo(name, len(points), None, None, int((points >= 0).sum()), registered=True)
+        PhotoCounts(name, len(points), None, None, int((points >= 0).sum()), registered=True)
         for name, points in sorted(observations.items())
     )
 
@@ -129,7 +129,7 @@ def _points(points: Array | None, keypoints: int) -> Array:
     return points if points is not None and len(points) == keypoints else np.full(keypoints, -1, np.int64)
 
 
-def _seen_together(observations: Observations, chunk: int = 4096) -> Iterator[Pair]:
+def _seen_together(observations: Observations, chunk: int = 4096) -> Iterator[PairCounts]:
     """Pairs of photos that see the same 3-D points, from the model alone; the points a chunk at a time."""
     seen = [np.unique(points[points >= 0]) for _, points in sorted(observations.items())]
     everything = np.unique(np.concatenate([np.zeros(0, np.int64), *seen]))
@@ -139,4 +139,4 @@ def _seen_together(observations: Observations, chunk: int = 4096) -> Iterator[Pa
         sees = np.stack([np.isin(some, points, assume_unique=True) for points in seen]).astype(np.float32)
         together += np.rint(sees @ sees.T).astype(np.int64)
     for first, second in zip(*np.nonzero(np.triu(together, 1)), strict=True):
-        yield Pair(int(first), int(second), None, None, int(together[first, second]))
+        yield PairCounts(int(first), int(second), None, None, int(together[first, second]))

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...types import Array
 from .. import escape
-from .funnel import Funnel, Pair
+from .funnel import PairCounts, StageCounts
 
 SIZE, NAMES = 600, 150  # pixels of the graph, and of the names on either side of it
 MARGIN = 20
@@ -15,7 +15,7 @@ MOST_FORCES = 400  # photos; beyond that they stand in a circle, in the order of
 LABELS = 40  # photos; beyond that only missing ones are named in the picture
 
 
-def draw(funnel: Funnel, places: Array | None = None) -> str:
+def draw(funnel: StageCounts, places: Array | None = None) -> str:
     """Dots for photos, hollow and red where missing; lines for pairs, as wide as they have verified matches."""
     if not funnel.photos:
         return ""
@@ -38,12 +38,12 @@ def draw(funnel: Funnel, places: Array | None = None) -> str:
     return f'<svg class="graph" {box} role="img" aria-label="graph of pairs">{"".join(parts)}</svg>'
 
 
-def strength(pair: Pair) -> int:
+def strength(pair: PairCounts) -> int:
     """Verified matches; of a model alone, the points that both see."""
     return pair.triangulated if pair.verified is None else pair.verified
 
 
-def layout(photos: int, pairs: tuple[Pair, ...], rounds: int = 150) -> Array:
+def layout(photos: int, pairs: tuple[PairCounts, ...], rounds: int = 150) -> Array:
     """(N, 2) pixels: linked photos near each other, all others apart (Fruchterman and Reingold's forces)."""
     turn = 2 * np.pi * np.arange(photos) / max(photos, 1)
     at = np.column_stack([np.cos(turn), np.sin(turn)])  # (N, 2)
@@ -68,11 +68,11 @@ def layout(photos: int, pairs: tuple[Pair, ...], rounds: int = 150) -> Array:
     return SIZE / 2 + (at - (low + high) / 2) * scale
 
 
-def _missing(funnel: Funnel, pair: Pair) -> bool:
+def _missing(funnel: StageCounts, pair: PairCounts) -> bool:
     return not (funnel.photos[pair.first].registered and funnel.photos[pair.second].registered)
 
 
-def _line(funnel: Funnel, pair: Pair, places: Array, style: str) -> str:
+def _line(funnel: StageCounts, pair: PairCounts, places: Array, style: str) -> str:
     (x1, y1), (x2, y2) = places[pair.first], places[pair.second]
     stages = (("matched", pair.matched), ("verified", pair.verified), ("triangulated", pair.triangulated))
     counts = ", ".join(f"{count:,} {stage}" for stage, count in stages if count is not None)

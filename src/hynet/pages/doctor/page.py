@@ -8,10 +8,10 @@ from ... import pages
 from ...types import Array
 from .. import Cell, escape
 from . import graph
-from .comparison import Comparison
+from .comparison import ModelComparison
 from .diagnosis import Finding
 from .examination import Examination
-from .funnel import STAGES, Funnel, Pair, Photo
+from .funnel import STAGES, PairCounts, PhotoCounts, StageCounts
 
 MOST_PAIRS = 1000  # rows of the table of pairs; the JSON holds all
 EMPTY = Cell("–")
@@ -21,9 +21,9 @@ LEGEND = (
 )
 
 
-def page(found: Examination | Comparison) -> str:
+def page(found: Examination | ModelComparison) -> str:
     """The whole document."""
-    return _two_models(found) if isinstance(found, Comparison) else _one_model(found)
+    return _two_models(found) if isinstance(found, ModelComparison) else _one_model(found)
 
 
 def _one_model(found: Examination) -> str:
@@ -38,7 +38,7 @@ def _one_model(found: Examination) -> str:
     return pages.page(f"Doctor: {found.model}", "\n".join(body), scripts=[pages.asset("sort.js")])
 
 
-def _two_models(beside: Comparison) -> str:
+def _two_models(beside: ModelComparison) -> str:
     places = _common_places(beside.first.funnel, beside.second.funnel)
     graphs = [
         f"<figure><figcaption>{name}: {escape(each.model)}</figcaption>{graph.draw(each.funnel, places)}</figure>"
@@ -61,7 +61,7 @@ def _two_models(beside: Comparison) -> str:
     return pages.page("Doctor: two models", "\n".join(body), scripts=[pages.asset("sort.js")])
 
 
-def _common_places(first: Funnel, second: Funnel) -> Array | None:
+def _common_places(first: StageCounts, second: StageCounts) -> Array | None:
     """Each photo at the same place in both graphs, so that the eye can compare; None where the photos differ."""
     if [photo.name for photo in first.photos] != [photo.name for photo in second.photos]:
         return None
@@ -96,7 +96,7 @@ def _line(advice: str) -> str:
     return escape(words) + (f"<code>hynet {escape(command)}</code>" if found else "")
 
 
-def _photos(funnel: Funnel) -> str:
+def _photos(funnel: StageCounts) -> str:
     rows = [
         [
             Cell(escape(photo.name), photo.name, "" if photo.registered else "bad"),
@@ -108,7 +108,7 @@ def _photos(funnel: Funnel) -> str:
     return pages.table(["photo", *STAGES, "in the model"], rows)
 
 
-def _pairs(funnel: Funnel) -> str:
+def _pairs(funnel: StageCounts) -> str:
     names = [photo.name for photo in funnel.photos]
     strongest = sorted(funnel.pairs, key=graph.strength, reverse=True)[:MOST_PAIRS]
     rows = []
@@ -119,7 +119,7 @@ def _pairs(funnel: Funnel) -> str:
     return pages.table(["pair", *STAGES[1:], "geometry"], rows) + _cut(len(funnel.pairs))
 
 
-def _totals(beside: Comparison) -> str:
+def _totals(beside: ModelComparison) -> str:
     rows = [
         [Cell(escape(name), name), *map(_count, counts), Cell(f"{ratio:.2f}", ratio) if ratio is not None else EMPTY]
         for name, counts, ratio in beside.totals()
@@ -128,7 +128,9 @@ def _totals(beside: Comparison) -> str:
 
 
 def _side_by_side(
-    kind: str, rows: Mapping[str, tuple[Photo | Pair | None, Photo | Pair | None]], stages: Sequence[str]
+    kind: str,
+    rows: Mapping[str, tuple[PhotoCounts | PairCounts | None, PhotoCounts | PairCounts | None]],
+    stages: Sequence[str],
 ) -> str:
     """The first's count and the second's in one cell, which sorts by the difference."""
     cells = [
