@@ -69,7 +69,8 @@ COMMANDS = {
     "extract": Command("extract DATA/photos --out OUT/features.h5 --model rootsift --jobs 2", _features),
     "patches": Command("patches DATA/photos --out OUT --max-keypoints 800", _files("*.txt", "*.bmp", "scene.json")),
     "reconstruct": Command(
-        "reconstruct DATA/photos --out OUT --model rootsift --max-keypoints 900", _files("*.bin", "table.json")
+        "reconstruct DATA/photos --out OUT --model rootsift --max-keypoints 900",
+        _files("*.bin", "points.ply", "table.md"),
     ),
     "evaluate": Command("evaluate homography --data DATA/sequences --model rootsift,sift --out OUT", _numbers),
     "train": Command(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import io
 import json
 import math
-import os
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -81,9 +81,9 @@ class State:
 
 def save(path: Path, content: Mapping[str, Any]) -> None:
     with whole(path) as temporary:
-        torch.save(dict(content), temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())  # else the new name can reach the disk before the content does
+        buffer = io.BytesIO()  # torch's own writer tells a full disk in words of its own
+        torch.save(dict(content), buffer)
+        temporary.write_bytes(buffer.getbuffer())
 
 
 def read(path: Path) -> dict[str, Any]:
