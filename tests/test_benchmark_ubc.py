@@ -80,8 +80,8 @@ def test_the_command_writes_what_it_prints(scenes, capsys, tmp_path):
     assert "HyNet (paper)" not in text  # other data
     assert "HyNet 0.84" in text
     assert "sift - rootsift" in text
-    assert "![ubc-roc-yosemite](ubc-roc-yosemite.png)" in text
-    assert (tmp_path / "ubc-roc-yosemite.png").read_bytes().startswith(b"\x89PNG")
+    assert "![ubc-roc-yosemite](ubc-roc-yosemite.svg)" in text
+    assert (tmp_path / "ubc-roc-yosemite.svg").read_text().startswith("<svg")
 
 
 def test_models_fill_the_columns_that_their_training_allows(scenes):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -64,7 +66,7 @@ def test_the_table_has_the_paper_above_and_intervals_beside():
 
 def test_files_hold_everything_and_machines_read_them(tmp_path):
     written = results.write(evaluation(details={"more": [1, 2]}), tmp_path, "hynet evaluate made")
-    assert [path.name for path in written] == ["made.json", "made.md", "made-lines.png", "made-bars.png"]
+    assert [path.name for path in written] == ["made.json", "made.md", "made-lines.svg", "made-bars.svg"]
     told = json.loads((tmp_path / "made.json").read_text())
     assert told["rows"]["b"]["count"] is None
     assert told["intervals"]["a/x.pth"]["score"] == [50.0, 52.5]
@@ -73,8 +75,15 @@ def test_files_hold_everything_and_machines_read_them(tmp_path):
     assert told["details"] == {"more": [1, 2]}
     assert {"hynet", "python", "numpy"} <= set(told["versions"])
     assert told["date"].endswith("+00:00")
-    for path in written[2:]:
-        assert path.stat().st_size > 5000
+    lines, bars = (path.read_text() for path in written[2:])
+    for text in (lines, bars):
+        ElementTree.fromstring(text)  # a picture that other programs read: well formed
+        assert not re.search(r"href|url\(|@import", text)
+    assert lines.count("<polyline") == 2
+    assert bars.count('class="bar"') == 2
+    assert all(name in lines for name in ("x.pth", "Lines"))
+    assert "easy" in bars
+    assert "![made-lines](made-lines.svg)" in (tmp_path / "made.md").read_text()
 
 
 def test_two_files_of_one_name_are_told_apart():

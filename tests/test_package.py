@@ -23,7 +23,7 @@ LAYERS = [
     "errors",
     "types system models",
     "similarity metrics images geometry mining patches",
-    "losses drawing descriptors detectors datasets colmap",
+    "losses charts drawing descriptors detectors datasets colmap",
     "extractors",
     "matchers",
     "sfm training export",

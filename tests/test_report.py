@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hynet import charts
 from hynet.benchmarks.harness import results
 from hynet.benchmarks.harness.evaluation import Bars, Comparison, Curves, Evaluation
 from hynet.cli import main
-from hynet.pages import charts
 from hynet.pages.report.page import page
 from hynet.pages.report.runs import best, is_sanity, joined, read
 from hynet.types import Table

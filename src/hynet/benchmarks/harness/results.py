@@ -2,7 +2,7 @@
 
 out/NAME.json     everything: rows, intervals, the paper's rows, comparisons, curves, details, versions, command
 out/NAME.md       the table, notes and pictures
-out/NAME-*.png    the pictures, where matplotlib is installed
+out/NAME-*.svg    the pictures
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ... import __version__
-from ...errors import BadInput, MissingExtra
+from ... import __version__, charts
+from ...errors import BadInput
 from ...system.files import whole
 from ...types import Table
 from . import pictures
@@ -104,12 +104,10 @@ def prepare(out: Path) -> None:
 def write(evaluation: Evaluation, out: Path, command: str = "") -> list[Path]:
     """The files of one run, in place of those of an earlier run of the same benchmark."""
     name = evaluation.benchmark
-    drawn, missing = [], []
-    for stem, picture in evaluation.pictures.items():
-        try:
-            drawn.append(pictures.draw(picture, out / f"{name}-{stem}.png", shown(evaluation.rows)))
-        except MissingExtra as error:
-            missing = [f"No pictures: {error}."]
+    drawn = {
+        out / f"{name}-{stem}.svg": charts.svg_file(pictures.drawn(picture, shown(evaluation.rows)))
+        for stem, picture in evaluation.pictures.items()
+    }
     told = {
         **summary(evaluation),
         "title": evaluation.title,
@@ -122,17 +120,18 @@ def write(evaluation: Evaluation, out: Path, command: str = "") -> list[Path]:
             for stem, picture in evaluation.pictures.items()
         },
         "details": dict(evaluation.details),
-        "notes": [*evaluation.notes, *missing],
+        "notes": list(evaluation.notes),
         "command": command,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
     }
     images = [f"![{path.stem}]({path.name})" for path in drawn]
-    text = "\n\n".join(filter(None, [markdown(evaluation), *missing, f"`{command}`" if command else "", *images]))
-    for path, content in ((out / f"{name}.json", json.dumps(told, indent=1)), (out / f"{name}.md", text + "\n")):
+    text = "\n\n".join(filter(None, [markdown(evaluation), f"`{command}`" if command else "", *images]))
+    files = {out / f"{name}.json": json.dumps(told, indent=1), out / f"{name}.md": text + "\n", **drawn}
+    for path, content in files.items():
         with whole(path) as temporary:
             temporary.write_text(content)
-    return [out / f"{name}.json", out / f"{name}.md", *drawn]
+    return list(files)
 
 
 def versions() -> dict[str, str | None]:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ... import pages
+from ... import charts, pages
+from ...benchmarks.harness.evaluation import Bars, Curves
+from ...benchmarks.harness.pictures import drawn
 from ...benchmarks.harness.results import shown
 from ...errors import DataNotFound
-from .. import Cell, charts, escape
+from .. import Cell, escape
 from .runs import Run, best, is_sanity, joined, json_files, read
 
 MOST_CHARTS = 6  # columns with intervals that get a chart of their own
@@ -138,17 +140,18 @@ def _differences(run: Run) -> str:
 
 def _charts(run: Run) -> str:
     columns = [column for column in run.columns if any(column in row for row in run.intervals.values())]
-    drawn = [charts.dots(column, rows) for column in columns[:MOST_CHARTS] if len(rows := _dots(run, column)) > 1]
-    pictures = [_picture(picture, shown(run.rows)) for picture in run.pictures.values()]
-    return "".join(f'<div class="charts">{"".join(group)}</div>' for group in (drawn, pictures) if group)
+    dots = [charts.dots(column, rows) for column in columns[:MOST_CHARTS] if len(rows := _dots(run, column)) > 1]
+    others = [chart for picture in run.pictures.values() for chart in drawn(_picture(picture), shown(run.rows))]
+    return "".join(
+        f'<div class="charts">{"".join(map(charts.figure, group))}</div>' for group in (dots, others) if group
+    )
 
 
-def _picture(picture: Mapping[str, Any], names: Mapping[str, str]) -> str:
-    if picture["kind"] == "curves":
-        lines = {names.get(method, method): line for method, line in picture["lines"].items()}
-        return charts.curves(picture["title"], lines, x=picture["x"], y=picture["y"], log_x=bool(picture["log_x"]))
-    panels = picture["panels"]
-    return "".join(charts.bars(panel, panels[panel], picture["marks"].get(panel, {}), names) for panel in panels)
+def _picture(told: Mapping[str, Any]) -> Curves | Bars:
+    """As it was before it was written to the file."""
+    if told["kind"] == "curves":
+        return Curves(told["title"], told["x"], told["y"], told["lines"], bool(told["log_x"]))
+    return Bars(told.get("title", ""), told["panels"], told["marks"])
 
 
 def _dots(run: Run, column: str) -> list[charts.Dot]:

@@ -1,4 +1,7 @@
-"""Small charts as inline SVG: sharp in print, coloured by the page's style, readable without scripts."""
+"""Small charts as SVG: sharp in print, readable without scripts; coloured by the style of a page, or files of their own.
+
+By hand, because a page of results must need no package that using does not need, and its charts answer to the mouse.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,40 @@ from html import escape
 
 import numpy as np
 
-COLOURS = 8  # --c0 to --c7 in page.css
+COLOURS = 8  # --c0 to --c7 in page.css, and in STYLE
 DASHES = ("", "6 3", "2 3", "8 3 2 3")  # once the colours are used up
 SHAPES = ("M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", "M-3.5 -3.5h7v7h-7z", "M0 -4.5L4.5 3.5H-4.5z", "M0 -5L5 0L0 5L-5 0z")
 
 WIDTH, ROW = 460, 24  # pixels of a chart, and of one row of it
 NAMES = 170  # pixels for the names of rows
 EDGE = 20  # pixels at the right, so that the last number is not cut
+STYLE = """
+  svg { --ground: #fff; --ink: #1c1f24; --faint: #6a717c; --rule: #dfe2e6; --accent: #0b63c5;
+        --c0: #0b63c5; --c1: #c2410c; --c2: #16794a; --c3: #8b3fb8; --c4: #a16207; --c5: #0e7490; --c6: #be185d;
+        --c7: #57606a; font: 12px system-ui, sans-serif; fill: var(--ink); background: var(--ground); }
+  .axis { stroke: var(--rule); fill: none; } .label { fill: var(--faint); } .bar { fill: var(--accent); opacity: .28; }
+  .title { font-weight: 600; }
+"""  # of a file; a page brings its own
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a legend: a stroke, or a mark where it has a shape."""
+
+    name: str
+    colour: str
+    dash: str = ""
+    shape: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What is drawn, WIDTH pixels wide."""
+
+    title: str
+    height: int
+    inner: str
+    legend: Sequence[Entry] = ()
 
 
 @dataclass(frozen=True)
@@ -27,7 +57,7 @@ class Dot:
     hollow: bool = False  # somebody else's number
 
 
-def dots(title: str, rows: Sequence[Dot]) -> str:
+def dots(title: str, rows: Sequence[Dot]) -> Chart:
     """A dot a row, with its interval as a bar."""
     ends = [end for row in rows for end in (row.value, *(row.interval or ()))]
     ticks = nice_ticks(min(ends), max(ends))
@@ -44,12 +74,12 @@ def dots(title: str, rows: Sequence[Dot]) -> str:
         fill = "var(--ground)" if row.hollow else colour
         hover = _hover(f"{row.name}: {row.value:.4g}")
         parts.append(f'<circle cx="{x:.1f}" cy="{y}" r="4" fill="{fill}" stroke="{colour}">{hover}</circle>')
-    return figure(title, WIDTH, bottom + 24, "".join(parts))
+    return Chart(title, bottom + 24, "".join(parts))
 
 
 def bars(
     title: str, values: Mapping[str, float], marks: Mapping[str, Mapping[str, float]], names: Mapping[str, str]
-) -> str:
+) -> Chart:
     """A bar a method from 0 on, the longest on top, with marks on it for what it averages."""
     order = sorted(values, key=lambda name: values[name], reverse=True)
     kinds = list(dict.fromkeys(mark for method in order for mark in marks.get(method, {})))
@@ -68,22 +98,20 @@ def bars(
             place = f'transform="translate({across(value):.1f} {y})"'
             shape = f'd="{SHAPES[kind % len(SHAPES)]}" fill="var(--c{kind % COLOURS})"'
             parts.append(f"<path {place} {shape}>{_hover(f'{mark}: {value:.2f}')}</path>")
-    key = [
-        f'<span><svg width="14" height="12" viewBox="-7 -6 14 12"><path d="{SHAPES[kind % len(SHAPES)]}" '
-        f'fill="var(--c{kind % COLOURS})"/></svg>{escape(mark)}</span>'
-        for kind, mark in enumerate(kinds)
+    legend = [
+        Entry(mark, f"var(--c{kind % COLOURS})", shape=SHAPES[kind % len(SHAPES)]) for kind, mark in enumerate(kinds)
     ]
-    return figure(title, WIDTH, bottom + 24, "".join(parts), _legend(key))
+    return Chart(title, bottom + 24, "".join(parts), legend)
 
 
 def curves(
     title: str, lines: Mapping[str, Mapping[str, Sequence[float]]], *, x: str = "", y: str = "", log_x: bool = False
-) -> str:
-    """Lines in one frame: name -> {"x": ..., "y": ...}."""
+) -> Chart | None:
+    """Lines in one frame: name -> {"x": ..., "y": ...}. None where no line has a point."""
     points = {name: _finite(line, log_x) for name, line in lines.items()}  # (K, 2) each
     points = {name: xy for name, xy in points.items() if len(xy)}
     if not points:
-        return ""
+        return None
     (x_low, y_low), (x_high, y_high) = (end(np.concatenate(list(points.values())), 0) for end in (np.min, np.max))
     y_ticks = nice_ticks(y_low, y_high)
     x_ticks = [float(k) for k in range(int(np.floor(x_low)), int(np.ceil(x_high)) + 1)] if log_x else []
@@ -99,24 +127,43 @@ def curves(
     parts.append(f'<text class="label" x="{middle}" y="{bottom + 34}" text-anchor="middle">{escape(x)}</text>')
     turned = f'transform="translate(12 {bottom / 2}) rotate(-90)"'
     parts.append(f'<text class="label" {turned} text-anchor="middle">{escape(y)}</text>')
-    key = []
+    legend = []
     for number, (name, xy) in enumerate(points.items()):
         colour, dash = f"var(--c{number % COLOURS})", DASHES[number // COLOURS % len(DASHES)]
         path = " ".join(f"{across(px):.1f},{up(py):.1f}" for px, py in _thinned(xy))
         style = f'fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"'
         parts.append(f'<polyline points="{path}" {style}>{_hover(name)}</polyline>')
-        border = "dashed" if dash else "solid"
-        key.append(f'<span><i style="color: {colour}; border-top-style: {border}"></i>{escape(name)}</span>')
-    return figure(title, WIDTH, bottom + 40, "".join(parts), _legend(key))
+        legend.append(Entry(name, colour, dash))
+    return Chart(title, bottom + 40, "".join(parts), legend)
 
 
-def figure(title: str, width: int, height: int, inner: str, below: str = "") -> str:
-    """SVG under its title."""
+def figure(chart: Chart) -> str:
+    """For a page: SVG under its title, the legend below."""
+    size = f'width="{WIDTH}" height="{chart.height}" viewBox="0 0 {WIDTH} {chart.height}"'
+    label = f'role="img" aria-label="{escape(chart.title)}"'
+    spans = "".join(f"<span>{_swatch(entry)}{escape(entry.name)}</span>" for entry in chart.legend)
+    below = f'<div class="legend">{spans}</div>' if spans else ""
     return (
-        f"<figure><figcaption>{escape(title)}</figcaption>"
-        f'<svg width="{width}" height="{height}" viewBox="0 0 {width} {height}" role="img" '
-        f'aria-label="{escape(title)}">{inner}</svg>{below}</figure>'
+        f"<figure><figcaption>{escape(chart.title)}</figcaption><svg {size} {label}>{chart.inner}</svg>{below}</figure>"
     )
+
+
+def svg_file(charts: Sequence[Chart]) -> str:
+    """An SVG file of its own, the charts one below the other, each with its title above and its legend below."""
+    parts: list[str] = []
+    y = 0
+    for chart in charts:
+        parts.append(f'<text class="title" x="8" y="{y + 18}">{escape(chart.title)}</text>')
+        parts.append(f'<g transform="translate(0 {y + 24})">{chart.inner}</g>')
+        y += 24 + chart.height
+        for entry in chart.legend:
+            parts.append(f'<g transform="translate(24 {y + 8})">{_stroke(entry)}</g>')
+            parts.append(f'<text x="48" y="{y + 12}">{escape(entry.name)}</text>')
+            y += 18
+        y += 16
+    size = f'width="{WIDTH}" height="{y}" viewBox="0 0 {WIDTH} {y}"'
+    ground = '<rect width="100%" height="100%" fill="var(--ground)"/>'
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size}><style>{STYLE}</style>{ground}{"".join(parts)}</svg>\n'
 
 
 def nice_ticks(low: float, high: float, about: int = 5) -> list[float]:
@@ -162,8 +209,19 @@ def _hover(text: str) -> str:
     return f"<title>{escape(text)}</title>"
 
 
-def _legend(entries: Sequence[str]) -> str:
-    return f'<div class="legend">{"".join(entries)}</div>' if entries else ""
+def _swatch(entry: Entry) -> str:
+    """An entry's sign, in HTML."""
+    if entry.shape:
+        return f'<svg width="14" height="12" viewBox="-7 -6 14 12">{_stroke(entry)}</svg>'
+    border = "dashed" if entry.dash else "solid"
+    return f'<i style="color: {entry.colour}; border-top-style: {border}"></i>'
+
+
+def _stroke(entry: Entry) -> str:
+    """An entry's sign, in SVG, around (0, 0)."""
+    if entry.shape:
+        return f'<path d="{entry.shape}" fill="{entry.colour}"/>'
+    return f'<path d="M-14 0H14" stroke="{entry.colour}" stroke-width="2" stroke-dasharray="{entry.dash}"/>'
 
 
 def _finite(line: Mapping[str, Sequence[float]], log_x: bool) -> np.ndarray:
