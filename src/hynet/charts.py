@@ -1,4 +1,4 @@
-"""Small charts as SVG: sharp in print, readable without scripts; coloured by the style of a page, or files of their own.
+"""Small charts as SVG: sharp in print, readable without scripts; styled by the page they are in, or files of their own.
 
 By hand, because a page of results must need no package that using does not need, and its charts answer to the mouse.
 """
