@@ -1,7 +1,7 @@
 """One file per table of the paper. ADD A BENCHMARK: a file in this folder and a row in BENCHMARKS.
 
-`BENCHMARKS["ubc"](["default", "sift"], "liberty/")` gives an Evaluation;
-`harness/evaluation.py` says what a file must have.
+`BENCHMARKS["ubc"](["default", "sift"], "liberty/")` gives an Evaluation. `harness/evaluation.py`
+says what a file must have.
 """
 
 from __future__ import annotations
