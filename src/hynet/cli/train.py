@@ -35,7 +35,9 @@ def main(args: list[str]) -> Report:
         return _list()
     if not args or args[0].startswith("-"):
         if not {"-h", "--help"} & set(args):
-            raise BadInput(f"say which recipe to train, one of {', '.join(RECIPES)}; `hynet train --list` explains.")
+            raise BadInput(
+                f"say which recipe to train, one of {', '.join([*RECIPES, 'keynet'])}; `hynet train --list` explains."
+            )
         args = ["hynet", *args]
     name, options = args[0], args[1:]
     if name == "keynet":

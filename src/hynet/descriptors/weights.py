@@ -42,6 +42,8 @@ def open_own(path: Path, own: nn.Module, device: str | None = None) -> Descripto
     need("torch", "train", "a network in torch")
     from .layers import as_network
 
+    if isinstance(own, type):
+        raise BadInput(f"network must be a module, not the class {own.__name__}; give {own.__name__}().")
     _fill(own, read_state(path), str(path))
     return _placed(as_network(own), device)
 

@@ -204,11 +204,14 @@ def _check(terms: LossTerms, batch: Batch, step: int, out: Path) -> None:
         return
     told = ", ".join(f"{name} {float(value.detach()):g}" for name, value in terms.terms.items())
     flat = sum(int((side.flatten(1).std(1) == 0).sum()) for side in (batch.anchors, batch.positives))
-    broken = "already" if not torch.isfinite(terms.d_pos).all() else "not yet"
+    broken = "NaN or infinite too" if not torch.isfinite(terms.d_pos).all() else "finite"
+    kept = f"the last good checkpoint is kept in {out}; try a lower learning rate"
+    remedy = (
+        kept if (out / checkpoints.LAST).exists() else "check the loss and the patches, or try a lower learning rate"
+    )
     raise Diverged(
-        f"the loss is {float(terms.total.detach())} at step {step} ({told}; descriptors are {broken} broken; {flat} of "
-        f"{2 * len(batch.anchors)} patches are flat); the last good checkpoint is kept in {out}, "
-        "try a lower --learning-rate."
+        f"the loss is {float(terms.total.detach())} at step {step} ({told}; the descriptors are {broken}; {flat} of "
+        f"{2 * len(batch.anchors)} patches are flat); {remedy}."
     )
 
 

@@ -135,7 +135,8 @@ def _differences(run: Run) -> str:
     cells = [
         [Cell(escape(title), title), *(row.get(column, EMPTY) for column in columns)] for title, row in rows.items()
     ]
-    return "<h3>Differences on the same samples</h3>" + pages.table(["", *columns], cells)
+    legend = '<p class="faint">Bold: surely different, the interval leaves out zero.</p>'
+    return "<h3>Differences on the same samples</h3>" + legend + pages.table(["", *columns], cells)
 
 
 def _charts(run: Run) -> str:
