@@ -268,7 +268,7 @@ def test_every_patch_of_a_set_is_part_of_its_fingerprint():
 def test_a_loss_that_is_no_number_stops_the_run_and_keeps_the_last_good_checkpoint(tmp_path, patches):
     config = replace(SMALL, learning_rate=1e37, schedule="constant", checkpoint_minutes=0.0, average=0.0)
     calm = replace(config, warmup=0.5, steps=6)
-    with pytest.raises(loop.Diverged, match="lower --learning-rate"):
+    with pytest.raises(loop.Diverged, match="lower learning rate"):
         loop.train(calm, {"a": patches}, tmp_path)
     saved = tmp_path / "last.pt"
     assert not saved.exists() or all(value.isfinite().all() for value in weights(tmp_path).values())
