@@ -66,6 +66,15 @@ def test_a_network_and_a_loss_can_be_objects_and_load_again(patches, tmp_path):
     assert hynet.train(SMALL, patches, tmp_path, network=Own, loss=own_loss, loss_options={"weight": 2.0}, resume=True)
 
 
+def test_a_loss_of_ones_own_takes_none_of_the_recipes_options(patches, tmp_path):
+    small = {"steps": 1, "pairs_per_batch": 8, "compiled": False}
+    ended = hynet.train("tfeat", patches, tmp_path / "run", loss=own_loss, loss_options={"weight": 2.0}, **small)
+    about = checkpoints.read(ended.checkpoint)["about"]["config"]
+    assert (about["margin"], about["loss_options"]) == (None, {"weight": 2.0})
+    with pytest.raises(BadInput, match="has no margin; its options are weight"):
+        hynet.train("tfeat", patches, tmp_path / "other", loss=own_loss, margin=1.0, **small)
+
+
 def test_a_module_is_trained_from_the_weights_it_has(patches, tmp_path):
     own = Own()
     before = own.layers[3].weight.detach().clone()

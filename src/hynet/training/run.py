@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +63,8 @@ def train(
 
     name = recipe_name or (recipe if isinstance(recipe, str) else "custom")
     config = choose(RECIPES, recipe, "recipe").config if isinstance(recipe, str) else recipe
+    if loss is not None and isinstance(recipe, str):
+        config = _without_loss_options(config)
     config = _changed(config, settings)
     if network is not None:
         config = replace(config, network=_label(network))
@@ -98,6 +100,11 @@ def _changed(config: TrainConfig, settings: Mapping[str, Any]) -> TrainConfig:
         raise BadInput(f"a run has no setting {' and no '.join(strange)}; the settings are {', '.join(known)}.")
     lengths = dict.fromkeys(LENGTHS) if any(name in LENGTHS for name in settings) else {}
     return replace(config, **{**lengths, **settings})
+
+
+def _without_loss_options(config: TrainConfig) -> TrainConfig:
+    """A recipe's options are those of its own loss; another has perhaps none of them."""
+    return replace(config, loss_options={}, **{one.name: None for one in fields(config) if "of" in one.metadata})
 
 
 def _label(made: Any) -> str:
