@@ -32,6 +32,17 @@ class Own(nn.Module):
         return self.layers(x / 255)
 
 
+class OwnWrapper(nn.Module):
+    """Its one layer is called as DataParallel calls what it wraps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.module = Own()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.module(x)
+
+
 def own_loss(raw_a: torch.Tensor, raw_p: torch.Tensor, *, weight: float = 1.0) -> LossTerms:
     return hynet.losses.added_up(
         {"apart": weight * (raw_a - raw_p).square().mean()}, *2 * [(raw_a - raw_p).norm(dim=1)], raw_a[:, 0], raw=True
@@ -80,6 +91,18 @@ def test_a_module_is_trained_from_the_weights_it_has(patches, tmp_path):
     before = own.layers[3].weight.detach().clone()
     hynet.train(replace(SMALL, steps=0, start="orthogonal"), patches, tmp_path, network=own)
     assert torch.equal(own.layers[3].weight, before)
+
+
+def test_a_network_with_a_layer_called_module_loads_again(patches, tmp_path):
+    own = OwnWrapper()
+    ended = hynet.train(SMALL, patches, tmp_path, network=own)
+    torch.save(own.state_dict(), tmp_path / "plain.pt")
+    torch.save(nn.DataParallel(Own()).state_dict(), tmp_path / "own.pt")
+    for file in (ended.checkpoint, tmp_path / "plain.pt"):
+        loaded = OwnWrapper()
+        hynet.load(file, network=loaded)
+        assert torch.equal(loaded.module.layers[3].weight, own.module.layers[3].weight)
+    assert hynet.load(tmp_path / "own.pt", network=Own()).dim == 12
 
 
 def test_a_network_that_gives_no_rows_and_a_loss_that_gives_no_terms_are_refused(patches, tmp_path):
