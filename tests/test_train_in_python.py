@@ -105,6 +105,16 @@ def test_a_network_with_a_layer_called_module_loads_again(patches, tmp_path):
     assert hynet.load(tmp_path / "own.pt", network=Own()).dim == 12
 
 
+def test_a_network_of_ones_own_starts_from_weights_of_its_own(patches, tmp_path):
+    first = hynet.train(SMALL, patches, tmp_path / "first", network=Own)
+    onwards = replace(SMALL, steps=0, start="orthogonal", start_from=str(first.checkpoint))
+    second = hynet.train(onwards, patches, tmp_path / "second", network=Own)
+    before, after = (checkpoints.read(run.checkpoint)["network"] for run in (first, second))
+    assert all(torch.equal(before[key], after[key]) for key in before)
+    with pytest.raises(BadWeights, match="default does not hold the weights of this Own: its keys or sizes differ"):
+        hynet.train(replace(onwards, start_from="default"), patches, tmp_path / "third", network=Own)
+
+
 def test_a_network_that_gives_no_rows_and_a_loss_that_gives_no_terms_are_refused(patches, tmp_path):
     with pytest.raises(BadInput, match=r"Conv2d must give raw descriptors \(N, D\), got \(1, 2, 30, 30\)"):
         hynet.train(SMALL, patches, tmp_path, network=nn.Conv2d(1, 2, 3))
