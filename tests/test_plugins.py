@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from hynet.errors import BadWeights, HynetError
 from hynet.system import plugins
+from hynet.system.parts import FilePart, open_part
 from hynet.system.plugins import BrokenPlugin, Part, importable, with_plugins
 
 
@@ -50,6 +52,30 @@ def test_a_broken_package_is_named_in_one_sentence_and_the_rest_goes_on(outside)
     with pytest.raises(BrokenPlugin, match=r"corners:find of the package corners cannot be imported .*no_such_library"):
         table["fast"]()
     assert [name for name, _ in importable(table)] == ["ours"]
+
+
+def test_a_package_whose_part_cannot_be_made_is_named_in_one_sentence(outside):
+    source = "def find(size):\n    return size\n\ndef refuse():\n    from hynet import HynetError\n    raise HynetError('no')"
+    install(outside, "corners", source, "[hynet.detectors]\nfast = corners:find\nshy = corners:refuse")
+    table = with_plugins("detectors", {"ours": Part("hynet.types:Keypoints", "keypoints")}, Part)
+    with pytest.raises(BrokenPlugin, match=r"corners:find of the package corners fails \(TypeError: find\(\) missing"):
+        table["fast"]()
+    with pytest.raises(HynetError, match=r"^no$"):
+        table["shy"]()
+    with pytest.raises(TypeError):  # ours is a bug of ours
+        table["ours"]()
+
+
+def test_a_package_that_stumbles_over_a_file_is_named_and_the_rest_goes_on(outside):
+    source = "class Find:\n    def from_file(path):\n        return 1 / 0\n\nclass Good:\n    def from_file(path):\n"
+    source += "        return 3 if path.suffix == '.mine' else None"
+    install(outside, "corners", source, "[hynet.detectors]\nbad = corners:Find\ngood = corners:Good")
+    table = with_plugins("detectors", {"ours": FilePart("hynet.types:Keypoints", files=("onnx",))}, FilePart)
+    for name in ("a.mine", "a.other"):
+        (outside / name).touch()
+    assert open_part(table, outside / "a.mine", "detector") == 3
+    with pytest.raises(BadWeights, match=r"no detector recognises .* of the package corners fails \(ZeroDivisionError"):
+        open_part(table, outside / "a.other", "detector")
 
 
 def test_a_name_of_ours_stays_ours(outside):

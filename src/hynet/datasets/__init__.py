@@ -23,7 +23,9 @@ class DatasetPart(Part[Any]):
     """A data set by name: calling it loads one."""
 
     def __call__(self, *values: Any, **options: Any) -> Any:
-        return self.imported().load(*values, **options)
+        load = self.imported().load
+        with self.blamed():
+            return load(*values, **options)
 
     def recognises(self, root: Path) -> bool:
         known = getattr(self.imported(), "recognise", None)
