@@ -122,9 +122,7 @@ def _loaded(data: Sets, size: int, progress: Progress) -> dict[str, PatchSet]:
 
 
 def _checked(root: str | Path) -> tuple[PatchSet, PatchPairs]:
-    root, kind = Path(root), datasets.find_patches(root)
-    counts = kind.pairs_available(root)
-    return kind.load(root, 32, silent), kind.test_pairs(root, counts[-1] if counts else 100_000)
+    return datasets.find_patches(root).load(Path(root), 32, silent), datasets.test_pairs(Path(root))
 
 
 def _paths(roots: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
