@@ -14,7 +14,7 @@ import hynet
 from hynet.datasets import synthetic, ubc
 from hynet.errors import BadInput, BadWeights
 from hynet.losses import LossTerms
-from hynet.training import batches, checkpoints
+from hynet.training import batches, card, checkpoints
 from hynet.training.configuration import TrainConfig
 from hynet.types import PatchSet
 
@@ -113,6 +113,15 @@ def test_a_network_of_ones_own_starts_from_weights_of_its_own(patches, tmp_path)
     assert all(torch.equal(before[key], after[key]) for key in before)
     with pytest.raises(BadWeights, match="default does not hold the weights of this Own: its keys or sizes differ"):
         hynet.train(replace(onwards, start_from="default"), patches, tmp_path / "third", network=Own)
+
+
+def test_the_card_of_a_network_of_ones_own_says_how_it_is_loaded_and_what_it_gives(patches, tmp_path):
+    hynet.train(SMALL, patches, tmp_path, network=Own)
+    card.share(tmp_path, tmp_path / "own.safetensors")
+    told = (tmp_path / "own.md").read_text()
+    assert f'from {__name__} import Own\n\n    descriptor = hynet.load("own.safetensors", network=Own())' in told
+    assert "(N, S, S) uint8 -> (N, 12)" in told
+    assert hynet.load(tmp_path / "own.safetensors", network=Own()).dim == 12
 
 
 def test_a_network_that_gives_no_rows_and_a_loss_that_gives_no_terms_are_refused(patches, tmp_path):
