@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hynet import datasets
 from hynet.benchmarks import BENCHMARKS, ubc
 from hynet.benchmarks.harness.contestants import Contestant
 from hynet.cli import main
@@ -101,7 +102,7 @@ def test_models_fill_the_columns_that_their_training_allows(scenes):
 
 def test_the_paper_stands_beside_the_published_sets_only(scenes, monkeypatch):
     monkeypatch.setattr(ubc, "PATCHES", {"liberty": 120, "notredame": 120, "yosemite": 120})
-    monkeypatch.setattr(ubc, "PAIRS", 120)
+    monkeypatch.setattr(datasets, "PAIRS", 120)
     evaluation = BENCHMARKS["ubc"]([Contestant("mine", Mean())], scenes)
     assert evaluation.paper is not None
     assert evaluation.paper.rows["HyNet"]["ND>LIB"] == 0.89

@@ -332,6 +332,8 @@ def test_match_photos_takes_objects_and_arrays(photos):
         assert found.draw(show).std() > 5
     with pytest.raises(BadInput, match="leave out detector"):
         hynet.match_photos(first, second, extractor=mine, detector="keynet")
+    with pytest.raises(BadInput, match="has its own max_keypoints; leave max_keypoints out"):
+        hynet.match_photos(first, second, extractor=mine, max_keypoints=50)
     with pytest.raises(BadInput, match="no geometry 'affine'; choose fundamental, homography, essential or none"):
         hynet.match_photos(first, second, geometry="affine")
 

@@ -331,6 +331,11 @@ def test_an_extractor_is_opened_once_and_its_features_file_gives_the_same_model(
     assert not (tmp_path / "again" / "features.h5").exists()
 
 
+def test_a_features_file_and_an_extractor_are_refused_together(photos: Path, done: Reconstructed, tmp_path: Path):
+    with pytest.raises(BadInput, match=r"features\.h5 and the extractor opencv-sift both give features; leave one"):
+        run(photos, tmp_path, features=Path(done.model) / "features.h5", settings=Settings(extractor="opencv-sift"))
+
+
 def test_features_without_the_size_of_the_photo_leave_its_centre_where_it_is(
     photos: Path, done: Reconstructed, tmp_path: Path
 ):

@@ -14,7 +14,7 @@ import hynet
 from hynet.datasets import synthetic, ubc
 from hynet.errors import BadInput, BadWeights
 from hynet.losses import LossTerms
-from hynet.training import batches, checkpoints
+from hynet.training import batches, card, checkpoints
 from hynet.training.configuration import TrainConfig
 from hynet.types import PatchSet
 
@@ -30,6 +30,17 @@ class Own(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.layers(x / 255)
+
+
+class OwnWrapper(nn.Module):
+    """Its one layer is called as DataParallel calls what it wraps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.module = Own()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.module(x)
 
 
 def own_loss(raw_a: torch.Tensor, raw_p: torch.Tensor, *, weight: float = 1.0) -> LossTerms:
@@ -51,6 +62,18 @@ def test_a_recipe_by_name_is_trained_with_other_settings(patches, tmp_path):
     assert hynet.load(ended.checkpoint).describe(patches.patches[:3]).shape == (3, 128)
 
 
+def test_a_network_and_a_loss_can_be_named(patches, tmp_path):
+    small = {"steps": 1, "pairs_per_batch": 8, "compiled": False}
+    ended = hynet.train("tfeat", patches, tmp_path, network="hardtfeat", loss="hardnet", **small)
+    config = checkpoints.read(ended.checkpoint)["about"]["config"]
+    assert (config["network"], config["loss"], config["margin"]) == ("hardtfeat", "hardnet", None)
+    for wrong in ({"network": 5}, {"loss": 5}):
+        with pytest.raises(BadInput, match="must be a name or something that can be called, got 5"):
+            hynet.train("tfeat", patches, tmp_path / "wrong", **wrong, **small)
+    with pytest.raises(BadInput, match=r"not the class Own; give Own\(\)"):
+        hynet.load(ended.checkpoint, network=Own)
+
+
 def test_a_network_and_a_loss_can_be_objects_and_load_again(patches, tmp_path):
     ended = hynet.train(SMALL, patches, tmp_path, network=Own, loss=own_loss, loss_options={"weight": 2.0})
     about = checkpoints.read(ended.checkpoint)["about"]["config"]
@@ -66,11 +89,51 @@ def test_a_network_and_a_loss_can_be_objects_and_load_again(patches, tmp_path):
     assert hynet.train(SMALL, patches, tmp_path, network=Own, loss=own_loss, loss_options={"weight": 2.0}, resume=True)
 
 
+def test_a_loss_of_ones_own_takes_none_of_the_recipes_options(patches, tmp_path):
+    small = {"steps": 1, "pairs_per_batch": 8, "compiled": False}
+    ended = hynet.train("tfeat", patches, tmp_path / "run", loss=own_loss, loss_options={"weight": 2.0}, **small)
+    about = checkpoints.read(ended.checkpoint)["about"]["config"]
+    assert (about["margin"], about["loss_options"]) == (None, {"weight": 2.0})
+    with pytest.raises(BadInput, match="has no margin; its options are weight"):
+        hynet.train("tfeat", patches, tmp_path / "other", loss=own_loss, margin=1.0, **small)
+
+
 def test_a_module_is_trained_from_the_weights_it_has(patches, tmp_path):
     own = Own()
     before = own.layers[3].weight.detach().clone()
     hynet.train(replace(SMALL, steps=0, start="orthogonal"), patches, tmp_path, network=own)
     assert torch.equal(own.layers[3].weight, before)
+
+
+def test_a_network_with_a_layer_called_module_loads_again(patches, tmp_path):
+    own = OwnWrapper()
+    ended = hynet.train(SMALL, patches, tmp_path, network=own)
+    torch.save(own.state_dict(), tmp_path / "plain.pt")
+    torch.save(nn.DataParallel(Own()).state_dict(), tmp_path / "own.pt")
+    for file in (ended.checkpoint, tmp_path / "plain.pt"):
+        loaded = OwnWrapper()
+        hynet.load(file, network=loaded)
+        assert torch.equal(loaded.module.layers[3].weight, own.module.layers[3].weight)
+    assert hynet.load(tmp_path / "own.pt", network=Own()).dim == 12
+
+
+def test_a_network_of_ones_own_starts_from_weights_of_its_own(patches, tmp_path):
+    first = hynet.train(SMALL, patches, tmp_path / "first", network=Own)
+    onwards = replace(SMALL, steps=0, start="orthogonal", start_from=str(first.checkpoint))
+    second = hynet.train(onwards, patches, tmp_path / "second", network=Own)
+    before, after = (checkpoints.read(run.checkpoint)["network"] for run in (first, second))
+    assert all(torch.equal(before[key], after[key]) for key in before)
+    with pytest.raises(BadWeights, match="default does not hold the weights of this Own: its keys or sizes differ"):
+        hynet.train(replace(onwards, start_from="default"), patches, tmp_path / "third", network=Own)
+
+
+def test_the_card_of_a_network_of_ones_own_says_how_it_is_loaded_and_what_it_gives(patches, tmp_path):
+    hynet.train(SMALL, patches, tmp_path, network=Own)
+    card.share(tmp_path, tmp_path / "own.safetensors")
+    told = (tmp_path / "own.md").read_text()
+    assert f'from {__name__} import Own\n\n    descriptor = hynet.load("own.safetensors", network=Own())' in told
+    assert "(N, S, S) uint8 -> (N, 12)" in told
+    assert hynet.load(tmp_path / "own.safetensors", network=Own()).dim == 12
 
 
 def test_a_network_that_gives_no_rows_and_a_loss_that_gives_no_terms_are_refused(patches, tmp_path):

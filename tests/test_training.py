@@ -318,6 +318,8 @@ def test_curves_are_drawn_and_weights_are_shared_with_their_card(tmp_path, patch
     card = (tmp_path / "shared.md").read_text()
     assert "recipe `one`" in card
     assert "| network | tfeat |" in card
+    assert 'hynet.load("shared.safetensors")\n' in card
+    assert "-> (N, 128)" in card
 
 
 def test_a_folder_without_a_run_is_told_so(tmp_path):

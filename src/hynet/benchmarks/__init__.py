@@ -27,7 +27,9 @@ class Benchmark(Part["Evaluation"]):
         self, models: Sequence[Model], data: str | Path, *, progress: Progress = silent, **options: Any
     ) -> Evaluation:
         """Run it; `options` are the fields of its options."""
-        return self.function()(models, Path(data), self.options()(**options), progress)
+        evaluate, kind = self.function(), self.options()
+        with self.blamed():
+            return evaluate(models, Path(data), kind(**options), progress)
 
     def function(self) -> Callable[..., Evaluation]:
         """Its `evaluate(models, data, options, progress)`."""

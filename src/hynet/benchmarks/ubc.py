@@ -32,7 +32,6 @@ SCENES = {
     "notredame": ("ND", {"notredame", "notre", "nd"}),
     "yosemite": ("YOS", {"yosemite", "yos"}),
 }
-PAIRS = 100_000  # that the field tests on
 PATCHES = {"liberty": 450_092, "notredame": 468_159, "yosemite": 633_587}  # of the published sets
 VARIANTS = {
     "fpr95": metrics.fpr95,
@@ -80,7 +79,7 @@ def evaluate(models: Sequence[Model], data: Path, options: UbcOptions, progress:
         curves[f"roc-{test.name}"] = Curves(title, "non-matches accepted, %", "matches accepted, %", lines, log_x=True)
 
     official = all(test.name in SCENES for test in sets)
-    same_data = all(test.patches == PATCHES.get(test.name) and len(test.pairs) == PAIRS for test in sets)
+    same_data = all(test.patches == PATCHES.get(test.name) and len(test.pairs) == datasets.PAIRS for test in sets)
     rows, intervals = {}, {}
     for method, own in _by_method(cells, [contestant.name for contestant in contestants]).items():
         rows[method] = {variant: float(np.mean([cell.values[variant] for cell in own])) for variant in VARIANTS}
@@ -162,12 +161,7 @@ def _sets(data: Path) -> list[Path]:
 
 def _open(root: Path, count: int | None, progress: Progress) -> _Set:
     kind = datasets.find_patches(root)
-    there = kind.pairs_available(root)
-    if count is None and not there:
-        raise DataNotFound(f"no m50_N_N_0.txt in {root}; a PhotoTour set is tested on its pairs.")
-    # PhotoTour's longer lists are for training.
-    usual = PAIRS if PAIRS in there or not there else there[-1]
-    pairs = kind.test_pairs(root, usual if count is None else count)
+    pairs = datasets.test_pairs(root, count)
     if pairs.is_match.all() or not pairs.is_match.any():
         raise BadInput(f"the pairs of {root} are all of one kind; FPR@95 needs matches and non-matches.")
     count_all = len(kind.load(root, 32, progress))  # decodes the bitmaps where that was not done

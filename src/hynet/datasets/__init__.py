@@ -2,8 +2,9 @@
 
 A row names a module with `recognise(root)`, whether a folder has its layout, and `load(root, ...)`. `hynet train` and
 `hynet evaluate ubc` take every data set that has the functions of `ubc.py`: `load(root, size, progress) -> PatchSet`,
-`test_pairs(root, count) -> PatchPairs`, `pairs_available(root)`, the counts that there are, and `fingerprint(root)`,
-which changes with any patch or point. `hynet.datasets.ubc` and its siblings are imported when they are first named.
+`test_pairs(root, count) -> PatchPairs`, `pairs_available(root)`, the counts it can be asked for, or none where it makes
+as many as wanted, and `fingerprint(root)`, which changes with any patch or point. `hynet.datasets.ubc` and its siblings
+are imported when they are first named.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import Any
 
 from ..errors import BadInput, DataNotFound, listed
 from ..system.plugins import Part, importable, with_plugins
+from ..types import PatchPairs
+
+PAIRS = 100_000  # that the field tests on; PhotoTour's longer lists are for training
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,9 @@ class DatasetPart(Part[Any]):
     """A data set by name: calling it loads one."""
 
     def __call__(self, *values: Any, **options: Any) -> Any:
-        return self.imported().load(*values, **options)
+        load = self.imported().load
+        with self.blamed():
+            return load(*values, **options)
 
     def recognises(self, root: Path) -> bool:
         known = getattr(self.imported(), "recognise", None)
@@ -66,6 +72,18 @@ def find_patches(root: str | Path) -> Any:
         name = next(name for name, each in DATASETS.items() if each is row)
         raise BadInput(f"{root} is a folder of {name}, not a set of patches; `hynet patches` makes one from photos.")
     return found
+
+
+def test_pairs(root: str | Path, count: int | None = None) -> PatchPairs:
+    """The pairs that a set of patches is tested on; by default 100,000 where it has them, else the most it has.
+
+    A set that lists no counts is asked for 100,000: it makes them, or says what is missing.
+    """
+    kind = find_patches(root)
+    if count is None:
+        there = kind.pairs_available(root)
+        count = PAIRS if PAIRS in there or not there else max(there)
+    return kind.test_pairs(root, count)
 
 
 def holds_patches(root: str | Path) -> bool:

@@ -88,29 +88,31 @@ class Adapted(Network):
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
-        self.module = module  # weights files leave this prefix out
+        self.adapted_module = module  # loading strips this prefix, once: no name that the module's own layers may have
         self.patch_size = int(getattr(module, "patch_size", Network.patch_size))
         self.dim = self._outputs()
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.module(x)
+        return self.adapted_module(x)
 
     @torch.no_grad()
     def _outputs(self) -> int:
         """How many numbers it gives, found by asking."""
-        was_training, like = self.module.training, next(self.module.parameters())
-        self.module.eval()
+        was_training, like = self.adapted_module.training, next(self.adapted_module.parameters())
+        self.adapted_module.eval()
         try:
-            raw = self.module(torch.zeros(1, 1, self.patch_size, self.patch_size).to(like))
+            raw = self.adapted_module(torch.zeros(1, 1, self.patch_size, self.patch_size).to(like))
         except RuntimeError as error:
             told = str(error).splitlines()[0]
             raise BadInput(
-                f"{type(self.module).__name__} does not take patches (N, 1, S, S) of floats: {told}"
+                f"{type(self.adapted_module).__name__} does not take patches (N, 1, S, S) of floats: {told}"
             ) from None
         finally:
-            self.module.train(was_training)
+            self.adapted_module.train(was_training)
         if raw.ndim != 2 or len(raw) != 1:
-            raise BadInput(f"{type(self.module).__name__} must give raw descriptors (N, D), got {tuple(raw.shape)}.")
+            raise BadInput(
+                f"{type(self.adapted_module).__name__} must give raw descriptors (N, D), got {tuple(raw.shape)}."
+            )
         return raw.shape[1]
 
 

@@ -10,12 +10,12 @@ from ..models import shipped
 from ..system.plugins import importable
 from ..types import Descriptor
 from . import DESCRIPTORS, ENGINES
-from .weights import from_state, network, open_own, read_state, state_or_nothing
+from .weights import fill, from_state, network, open_own, read_state, state_or_nothing
 
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["ENGINES", "from_state", "load", "models", "network", "read_state", "state_or_nothing"]
+__all__ = ["ENGINES", "fill", "from_state", "load", "models", "network", "read_state", "state_or_nothing"]
 
 
 def load(

@@ -44,15 +44,27 @@ def open_own(path: Path, own: nn.Module, device: str | None = None) -> Descripto
 
     if isinstance(own, type):
         raise BadInput(f"network must be a module, not the class {own.__name__}; give {own.__name__}().")
-    _fill(own, read_state(path), str(path))
+    fill(own, path)
     return _placed(as_network(own), device)
+
+
+def fill(own: nn.Module, path: str | Path) -> None:
+    """Put the weights in this file, or that ship under this name, into a network that is in none of our tables."""
+    content = _innermost(_content(_file(path)))
+    _check_state(content, str(path))
+    # A network with a layer called "module" has keys that look like DataParallel's.
+    state = content if content.keys() == own.state_dict().keys() else _unwrapped(content)
+    try:
+        own.load_state_dict(state)
+    except RuntimeError:  # torch's, whose message lists every key
+        raise BadWeights(
+            f"{path} does not hold the weights of this {type(own).__name__}: its keys or sizes differ."
+        ) from None
 
 
 def network(path: str | Path) -> Network:
     """The torch network whose weights are in this file, or ship under this name, recognised by their names."""
-    if (ours := shipped("descriptor").get(str(path))) is not None:
-        path = ours.with_suffix(".safetensors")
-    return from_state(read_state(path), str(path))
+    return from_state(read_state(_file(path)), str(path))
 
 
 def read_state(path: str | Path) -> State:
@@ -142,15 +154,6 @@ def _shapes(state: Mapping[str, Any]) -> dict[str, Any]:
     return {key: getattr(value, "shape", None) for key, value in state.items()}
 
 
-def _fill(network: nn.Module, state: State, source: str) -> None:
-    try:
-        network.load_state_dict(state)
-    except RuntimeError:
-        raise BadWeights(
-            f"{source} does not hold the weights of this {type(network).__name__}: its keys or sizes differ."
-        ) from None
-
-
 def _placed(network: Any, device: str | None) -> Any:
     """On the device, ready to describe."""
     torch = need("torch", "train", "a network in torch")
@@ -161,6 +164,12 @@ def _placed(network: Any, device: str | None) -> Any:
         raise BadInput(
             f"torch cannot use the device {device!r} here; choose cpu, or cuda where there is one."
         ) from None
+
+
+def _file(name_or_path: str | Path) -> Path:
+    """Of the weights for torch; names that ship come before paths."""
+    ours = shipped("descriptor").get(str(name_or_path))
+    return Path(name_or_path) if ours is None else ours.with_suffix(".safetensors")
 
 
 def _content(path: Path) -> Any:
@@ -184,16 +193,20 @@ def _content(path: Path) -> Any:
 
 def _unwrapped(content: Any) -> Any:
     """Weights are wrapped in many ways: our checkpoints, HardNet's, DataParallel's prefix."""
+    inner = _innermost(content)
+    return {_bare(key): value for key, value in inner.items()} if isinstance(inner, Mapping) else inner
+
+
+def _innermost(content: Any) -> Any:
     for key in ("network", "state_dict", "model_state_dict", "model"):
         if isinstance(content, Mapping) and isinstance(content.get(key), Mapping):
             content = content[key]
-    if not isinstance(content, Mapping):
-        return content
-    return {_bare(key): value for key, value in content.items()}
+    return content
 
 
 def _bare(key: Any) -> Any:
-    return re.sub(r"^((module|_orig_mod)\.)+", "", key) if isinstance(key, str) else key
+    """Below our own wrapper, layers.Adapted, all names are the network's, even "module"."""
+    return re.sub(r"^(adapted_module\.|((module|_orig_mod)\.)+)", "", key) if isinstance(key, str) else key
 
 
 def _check_state(content: Any, source: str) -> None:

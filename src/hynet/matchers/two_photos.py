@@ -112,7 +112,7 @@ def match_photos(
     extractor: str | Path | PhotoExtractor | None = None,
     detector: str | Path = "dog",
     model: str | Path = "default",
-    max_keypoints: int = MAX_KEYPOINTS,
+    max_keypoints: int | None = None,
     upright: bool = False,
     affine: bool = False,
     score_threshold: float | None = None,
@@ -127,6 +127,7 @@ def match_photos(
     """Extract, match, verify.
 
     extractor: a name, the path of weights or of a features file, or an object, in place of detector and model.
+    max_keypoints: per photo; None: 2048, or as an extractor that is an object was made.
     masks: two pictures as large as the photos; where they are black there are no keypoints.
     matcher: "nearest", the path of LighterGlue's weights, or an object; ratio and fginn are options of "nearest".
     geometry: "fundamental", "homography", "essential", or "none" to keep all matches.
@@ -134,10 +135,12 @@ def match_photos(
     """
     if geometry != "none":
         choose({**THRESHOLDS, "none": None}, geometry, "geometry")
+    if not isinstance(model, str | Path):
+        raise BadInput("model is a name or a path; give a descriptor as extractor=hynet.Extractor(descriptor=...).")
     settings = Settings(
         str(detector),
         str(model),
-        max_keypoints,
+        MAX_KEYPOINTS if max_keypoints is None else max_keypoints,
         upright,
         affine=affine,
         score_threshold=score_threshold,
@@ -155,6 +158,8 @@ def match_photos(
             extract = settings.open_extractor()
         else:
             settings.check_alone("the extractor")
+            if max_keypoints is not None:
+                raise BadInput("an extractor that is an object has its own max_keypoints; leave max_keypoints out.")
             extract = extractor
         found_by = _opened(matcher, ratio, fginn)
     if isinstance(extract, Extractor):

@@ -57,6 +57,8 @@ def reconstruct(
     _check(named, pairs, camera, mapper)
     settings = settings or Settings(max_keypoints=KEYPOINTS)
     _check_ratio(ratio)
+    if features is not None and settings.extractor is not None:
+        raise BadInput(f"{features} and the extractor {settings.extractor} both give features; leave one of them out.")
     extract = settings.open_extractor() if features is None else None
     if isinstance(extract, FeaturesFile):
         features, extract = extract.path, None

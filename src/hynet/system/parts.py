@@ -28,7 +28,7 @@ class FilePart(Part[Made]):
 
 def open_part(table: Mapping[str, FilePart[Made]], name_or_path: str | Path, kind: str, **options: Any) -> Made:
     """The part of that name, or the one that recognises that file; otherwise a sentence that says what there is."""
-    found = find_part(table, name_or_path, **options)
+    found, broken = _find(table, name_or_path, options)
     if found is not None:
         return found
     name = str(name_or_path)
@@ -36,19 +36,29 @@ def open_part(table: Mapping[str, FilePart[Made]], name_or_path: str | Path, kin
     if name in table:
         raise BadInput(f"{name} needs a file; give the path of its file as the {kind}.")
     if name and Path(name).is_file():
-        raise BadWeights(f"no {kind} recognises {name}; it should be a file for {listed(takers)}.")
+        told = "".join(f" {error}" for error in broken)
+        raise BadWeights(f"no {kind} recognises {name}; it should be a file for {listed(takers)}.{told}")
     ready = [each for each, row in table.items() if not row.needs_file]
     raise UnknownName(f"no {kind} {name!r}; choose {listed(ready)}, or give the path of a file for {listed(takers)}.")
 
 
 def find_part(table: Mapping[str, FilePart[Made]], name_or_path: str | Path, **options: Any) -> Made | None:
     """The same, but None where nobody knows the name and nobody recognises the file."""
+    found, _ = _find(table, name_or_path, options)
+    return found
+
+
+def _find(
+    table: Mapping[str, FilePart[Made]], name_or_path: str | Path, options: Mapping[str, Any]
+) -> tuple[Made | None, list[BrokenPlugin]]:
+    """The part, if there is one, and which plug-ins could not be asked about the file."""
     name, path = str(name_or_path), Path(name_or_path)
     if name in table and not table[name].needs_file:  # names before paths: a file called like one does not hide it
-        return table[name](**options)
+        return table[name](**options), []
     if not name or not path.is_file():
-        return None
+        return None, []
     kind = _file_kind(path)
+    broken: list[BrokenPlugin] = []
     for row in table.values():
         if not row.package and kind not in row.files:
             continue  # not even imported
@@ -56,12 +66,14 @@ def find_part(table: Mapping[str, FilePart[Made]], name_or_path: str | Path, **o
             need("torch", "train", f"{path}, a file of torch weights,")
         try:
             from_file = getattr(row.imported(), "from_file", None)
-        except BrokenPlugin:
-            continue  # whoever asks for it by name is told
-        made = None if from_file is None else from_file(path, **options)
+            with row.blamed():
+                made = None if from_file is None else from_file(path, **options)
+        except BrokenPlugin as error:  # does not stop the rest
+            broken.append(error)
+            continue
         if made is not None:
-            return made
-    return None
+            return made, broken
+    return None, broken
 
 
 def _file_kind(path: Path) -> FileKind:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -20,7 +21,7 @@ from ..errors import HynetError
 
 
 class BrokenPlugin(HynetError):
-    """A package announces a part that cannot be imported."""
+    """A package announces a part that cannot be imported, or made."""
 
 
 Made = TypeVar("Made", covariant=True)
@@ -35,7 +36,24 @@ class Part(Generic[Made]):
     package: str = ""  # that brings it; empty: ours
 
     def __call__(self, *values: Any, **options: Any) -> Made:
-        return self.imported()(*values, **options)
+        make = self.imported()
+        with self.blamed():
+            return make(*values, **options)
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Whatever code of the package runs into is told in one sentence that names the package."""
+        try:
+            yield
+        except HynetError:
+            raise
+        except Exception as error:
+            if not self.package:
+                raise
+            raise BrokenPlugin(
+                f"{self.where} of the package {self.package} fails ({type(error).__name__}: {error}); "
+                "fix the package or uninstall it."
+            ) from error
 
     def imported(self) -> Any:
         """What the row names, imported now."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..descriptors import DESCRIPTORS
 from ..errors import BadInput, need
 from ..system.files import whole
 from . import checkpoints
@@ -45,6 +46,18 @@ def _checkpoints(folder: Path) -> list[Path]:
     return [folder / "best.pt", folder / "last.pt"]
 
 
+def _loading(name: str, network: str) -> list[str]:
+    """How these weights are loaded: a network that is in none of our tables has to be given."""
+    if ":" in network:
+        module, _, made = network.rpartition(":")
+        if module == "__main__" or not made.isidentifier():  # cannot be imported
+            return [f'    descriptor = hynet.load("{name}", network=...)  # a new {made}']
+        return [f"    from {module} import {made}", "", f'    descriptor = hynet.load("{name}", network={made}())']
+    row = DESCRIPTORS.get(network)
+    needed = [f"The network comes with the package `{row.package}`.", ""] if row and row.package else []
+    return [*needed, f'    descriptor = hynet.load("{name}")']
+
+
 def _card(name: str, about: Mapping[str, Any], position: Mapping[str, Any]) -> str:
     """What a stranger needs to know about the weights."""
     config = about["config"]
@@ -59,8 +72,8 @@ def _card(name: str, about: Mapping[str, Any], position: Mapping[str, Any]) -> s
             f"recipe `{about['recipe']}` of hynet {about['environment']['hynet']} for {position['step']} steps, "
             f"{position['seconds'] / 60:.0f} minutes.",
             "",
-            f'    descriptor = hynet.load("{name}")',
-            "    vectors = descriptor.describe(patches)  # (N, S, S) uint8 -> (N, 128)",
+            *_loading(name, config["network"]),
+            f"    vectors = descriptor.describe(patches)  # (N, S, S) uint8 -> (N, {about.get('dim', 128)})",
             "",
             *(["## Error on validation sets", "", "| set | FPR@95 in % |", "|---|---|", *errors, ""] if errors else []),
             "These sets chose the checkpoint: they are no test." if errors else "Not validated.",

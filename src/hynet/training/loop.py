@@ -78,6 +78,7 @@ def train(
         state.restore(checkpoint)
     else:
         state = start(config, device, network)
+    about |= {"dim": state.network.dim}
     loss = loss_function(config, loss)
     fast = tiled(state.network, config, loss)
     model = distributed.distributed(fast)

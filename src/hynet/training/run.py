@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,8 +30,8 @@ def train(
     *,
     validate: CheckedSets = (),
     validate_on_training: bool = False,
-    network: nn.Module | Callable[[], nn.Module] | None = None,
-    loss: Callable[..., Any] | None = None,
+    network: str | nn.Module | Callable[[], nn.Module] | None = None,
+    loss: str | Callable[..., Any] | None = None,
     resume: bool = False,
     watch: Watch = unwatched,
     progress: Progress = silent,
@@ -49,10 +49,12 @@ def train(
         out: the run folder.
         validate: the sets that choose best.pt: folders, or name -> (PatchSet, PatchPairs).
         validate_on_training: allow a validation folder that holds the patches of a training folder.
-        network: in place of the recipe's, a module from (N, 1, 32, 32) grey 0-255 to raw (N, D), trained from the
-            weights it has; or a class or function that makes one, which starts as the recipe says. Its checkpoints load
-            by `hynet.load(path, network=MyNetwork())`, or by path alone where a package adds it to our table.
-        loss: in place of the recipe's, a function of raw anchors and positives (N, D) that returns LossTerms.
+        network: in place of the recipe's, a name of DESCRIPTORS; or a module from (N, 1, 32, 32) grey 0-255 to raw (N,
+            D), trained from the weights it has; or a class or function that makes one, which starts as the recipe says.
+            Its checkpoints load by `hynet.load(path, network=MyNetwork())`, or by path alone where a package adds it to
+            our table.
+        loss: in place of the recipe's, a name of LOSSES; or a function of raw anchors and positives (N, D) that returns
+            LossTerms.
         resume: go on with the run in that folder.
         watch: is shown every line of the log.
         recipe_name: what the run is called; None: the recipe's own name, or "custom".
@@ -63,18 +65,28 @@ def train(
 
     name = recipe_name or (recipe if isinstance(recipe, str) else "custom")
     config = choose(RECIPES, recipe, "recipe").config if isinstance(recipe, str) else recipe
+    if loss is not None and isinstance(recipe, str):
+        config = _without_loss_options(config)
     config = _changed(config, settings)
     if network is not None:
-        config = replace(config, network=_label(network))
+        config = replace(config, network=_label(network, "network"))
     if loss is not None:
-        config = replace(config, loss=_label(loss))
+        config = replace(config, loss=_label(loss, "loss"))
     if not validate_on_training:
         _check_apart(data, validate)
     # Jitter looks at the full 64 pixels; everything else only ever sees 32.
     sets = _loaded(data, 64 if config.jitter else 32, progress)
     checks = validate if isinstance(validate, Mapping) else {str(root): _checked(root) for root in _paths(validate)}
     return loop.train(
-        config, sets, out, validate=checks, recipe=name, resume=resume, watch=watch, network=network, loss=loss
+        config,
+        sets,
+        out,
+        validate=checks,
+        recipe=name,
+        resume=resume,
+        watch=watch,
+        network=None if isinstance(network, str) else network,
+        loss=None if isinstance(loss, str) else loss,
     )
 
 
@@ -100,10 +112,19 @@ def _changed(config: TrainConfig, settings: Mapping[str, Any]) -> TrainConfig:
     return replace(config, **{**lengths, **settings})
 
 
-def _label(made: Any) -> str:
-    """What the run's settings call a network or a loss that is none of ours."""
-    kind = made if hasattr(made, "__qualname__") else type(made)
-    return f"{kind.__module__}:{kind.__qualname__}"
+def _without_loss_options(config: TrainConfig) -> TrainConfig:
+    """A recipe's options are those of its own loss; another has perhaps none of them."""
+    return replace(config, loss_options={}, **{one.name: None for one in fields(config) if "of" in one.metadata})
+
+
+def _label(made: Any, kind: str) -> str:
+    """What the run's settings call a network or a loss: its name among ours, or where an object was defined."""
+    if isinstance(made, str):
+        return made
+    if not callable(made):
+        raise BadInput(f"the {kind} must be a name or something that can be called, got {made!r}.")
+    defined = made if hasattr(made, "__qualname__") else type(made)
+    return f"{defined.__module__}:{defined.__qualname__}"
 
 
 def _loaded(data: Sets, size: int, progress: Progress) -> dict[str, PatchSet]:
@@ -115,9 +136,7 @@ def _loaded(data: Sets, size: int, progress: Progress) -> dict[str, PatchSet]:
 
 
 def _checked(root: str | Path) -> tuple[PatchSet, PatchPairs]:
-    root, kind = Path(root), datasets.find_patches(root)
-    counts = kind.pairs_available(root)
-    return kind.load(root, 32, silent), kind.test_pairs(root, counts[-1] if counts else 100_000)
+    return datasets.find_patches(root).load(Path(root), 32, silent), datasets.test_pairs(Path(root))
 
 
 def _paths(roots: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:

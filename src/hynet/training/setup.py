@@ -26,12 +26,15 @@ OwnNetwork = nn.Module | Callable[[], nn.Module]  # in none of our tables
 def start(config: TrainConfig, device: str, own: OwnNetwork | None = None) -> State:
     """A fresh network and its optimiser, the same in every process. A module of one's own has its weights already."""
     torch.manual_seed(seed_of(config.seed))
-    network = as_network(own if isinstance(own, nn.Module) else own()) if own else network_of(config)
+    made = own if own is None or isinstance(own, nn.Module) else own()
+    network = network_of(config) if made is None else as_network(made)
     if network.patch_size != PATCH_SIZE:
         raise BadInput(f"training is for networks of {PATCH_SIZE} x {PATCH_SIZE} patches, not of {network.patch_size}.")
     if config.start == "orthogonal" and not isinstance(own, nn.Module):
         start_orthogonal(network, config.gain)
-    if config.start_from:
+    if config.start_from and made is not None:
+        loading.fill(made, config.start_from)
+    elif config.start_from:
         found = loading.network(config.start_from)
         if [*found.state_dict()] != [*network.state_dict()]:
             raise BadWeights(
@@ -54,10 +57,10 @@ def optimiser_of(config: TrainConfig, network: nn.Module) -> torch.optim.Optimiz
 def network_of(config: TrainConfig) -> Network:
     """The untrained network; options that it does not have are left out."""
     networks = {name: row for name, row in DESCRIPTORS.items() if row.learnt is not False}
-    make = choose(networks, config.network, "network").imported()
-    known = inspect.signature(make).parameters
+    row = choose(networks, config.network, "network")
+    known = inspect.signature(row.imported()).parameters
     options = {"norm": config.norm, "dropout": config.dropout}
-    return as_network(make(**{name: value for name, value in options.items() if name in known}))
+    return as_network(row(**{name: value for name, value in options.items() if name in known}))
 
 
 def tiled(network: Network, config: TrainConfig, loss: Loss) -> Tiled:
