@@ -9,7 +9,7 @@ import cv2
 
 from .. import images
 from ..descriptors.loading import load
-from ..detectors import DETECTORS
+from ..detectors import DETECTORS, orientation
 from ..detectors import shape as affine_shape
 from ..errors import BadInput, choose
 from ..patches import SUPPORT_SIGMAS, cut
@@ -82,7 +82,8 @@ class Extractor:
             mask = cv2.resize(mask, small.shape[::-1], interpolation=cv2.INTER_NEAREST)
         found = self.detector(small) if mask is None else self.detector(small, mask)
         if self.affine:
-            found = affine_shape.adapted(small, found, upright=self.upright)
+            found = affine_shape.baumberg(small, found)
+            found = found if self.upright else orientation.oriented(small, found)
         if scale == 1:
             return found
         frames = found.frames / scale
