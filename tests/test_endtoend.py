@@ -11,7 +11,7 @@ from conftest import shared_file
 from hynet import geometry, match
 from hynet.datasets import synthetic
 from hynet.errors import BadWeights
-from hynet.extractors import find, r2d2
+from hynet.extractors import find_extractor, r2d2
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def published(tmp_path, network, wrap=lambda state: state):
 
 
 def test_opencvs_sift_is_opencvs(photo):
-    found = find("opencv-sift", max_keypoints=50)(photo)
+    found = find_extractor("opencv-sift", max_keypoints=50)(photo)
     keypoints, histograms = cv2.SIFT.create().detectAndCompute(photo, None)
     strongest = max(range(len(keypoints)), key=lambda k: keypoints[k].response)
     assert len(found) == min(50, len(keypoints))
@@ -36,18 +36,18 @@ def test_opencvs_sift_is_opencvs(photo):
 
 @pytest.mark.parametrize("name", ["opencv-sift", "opencv-rootsift"])
 def test_an_empty_wall_has_no_features(name):
-    assert len(find(name)(np.full((60, 80), 128, np.uint8))) == 0
+    assert len(find_extractor(name)(np.full((60, 80), 128, np.uint8))) == 0
 
 
 @pytest.mark.parametrize("name", ["default", "rootsift", "no such file", "r2d2"])
 def test_other_names_are_left_to_hynet_load(name):
-    assert find(name) is None
+    assert find_extractor(name) is None
 
 
 def test_weights_of_a_patch_descriptor_are_left_to_hynet_load(tmp_path):
     from hynet.descriptors import DESCRIPTORS
 
-    assert find(published(tmp_path, DESCRIPTORS["tfeat"]())) is None
+    assert find_extractor(published(tmp_path, DESCRIPTORS["tfeat"]())) is None
 
 
 # --- R2D2 -----------------------------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ def test_r2d2_finds_the_middle_of_a_blob_at_every_scale(tmp_path, monkeypatch):
     y, x = np.mgrid[:160, :200]
     blob = (255 * np.exp(-((x - 90) ** 2 + (y - 70) ** 2) / (2 * 40**2))).astype(np.uint8)
     path = published(tmp_path, bright_blobs(), lambda state: {"net": "R2D2", "state_dict": state})
-    found = find(path, max_keypoints=5)(blob)
+    found = find_extractor(path, max_keypoints=5)(blob)
     assert 2 <= len(found) <= 5
     step = 200 / 60
     assert np.abs(found.keypoints.xy - [90, 70]).max() < step
@@ -115,13 +115,13 @@ def test_incomplete_r2d2_weights_are_turned_away(tmp_path):
         return {key: value for key, value in state.items() if not key.startswith("ops.22")}
 
     with pytest.raises(BadWeights, match="R2D2"):
-        find(published(tmp_path, r2d2.Network(), without_a_layer))
+        find_extractor(published(tmp_path, r2d2.Network(), without_a_layer))
 
 
 @pytest.mark.slow
 def test_published_r2d2_matches_what_the_homography_says():
     first, second, H = synthetic.photo_pair(seed=0, size=(320, 240))
-    extract = find(str(shared_file("weights/r2d2_WASF_N16.pt")), max_keypoints=500)
+    extract = find_extractor(str(shared_file("weights/r2d2_WASF_N16.pt")), max_keypoints=500)
     a, b = extract(first), extract(second)
     matches = match(a, b)
     errors = geometry.transfer_error(H, *(f.keypoints.xy[r] for f, r in zip((a, b), matches.indices.T, strict=True)))
@@ -138,7 +138,7 @@ def test_aliked_is_recognised_by_its_weights(kind, tmp_path, photo):
     torch.manual_seed(0)
     network = kornia.ALIKED(kind)
     path = published(tmp_path, network, lambda state: {k: v for k, v in state.items() if not k.startswith("dkd")})
-    found = find(path, max_keypoints=40)(photo)
+    found = find_extractor(path, max_keypoints=40)(photo)
     assert 0 < len(found) <= 40
     assert found.image_size == (128, 96)
     np.testing.assert_allclose(np.linalg.norm(found.descriptors, axis=1), 1, atol=1e-4)
@@ -147,4 +147,4 @@ def test_aliked_is_recognised_by_its_weights(kind, tmp_path, photo):
 def test_weights_that_only_look_like_alikeds_are_turned_away(tmp_path):
     torch.save({"desc_head.agg_weights": torch.zeros(16, 128, 128)}, tmp_path / "weights.pth")
     with pytest.raises(BadWeights, match="ALIKED"):
-        find(str(tmp_path / "weights.pth"))
+        find_extractor(str(tmp_path / "weights.pth"))

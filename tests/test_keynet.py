@@ -9,11 +9,13 @@ import cv2
 import numpy as np
 import pytest
 
+import hynet
 from conftest import shared_file
 from hynet.datasets import synthetic
-from hynet.detectors import keynet
+from hynet.detectors import keynet, open_detector
 from hynet.detectors.keynet import KeyNet, score_map
 from hynet.errors import BadInput, BadWeights
+from hynet.models import shipped
 from hynet.patches import SUPPORT_SIGMAS
 from hynet.types import Keypoints
 
@@ -89,6 +91,25 @@ def test_onnx_and_torch_find_the_same_keypoints(tmp_path, photo):
     )
     assert len(by_onnx) == 200
     assert found_again(by_torch, by_onnx, by_torch.xy) > 0.98  # scores that tie to six digits may change places
+
+
+def test_a_key_net_of_ones_own_is_a_detector_by_its_path(tmp_path, photo):
+    network = random_network()
+    torch.save(network.state_dict(), tmp_path / "keynet.pth")
+    export(network, tmp_path / "keynet.onnx", {"name": "made by chance"})
+    for name in ("keynet.pth", "keynet.onnx"):
+        by_path = hynet.Extractor(str(tmp_path / name), "rootsift", max_keypoints=100, upright=True).detect(photo)
+        itself = KeyNet(100, weights=tmp_path / name, upright=True)(photo)
+        np.testing.assert_array_equal(by_path.frames, itself.frames)
+
+
+def test_a_file_that_is_not_a_detector_gets_one_sentence(tmp_path):
+    (tmp_path / "text.onnx").write_text("no graph")
+    for path in (tmp_path / "text.onnx", shipped("descriptor")["default"]):
+        with pytest.raises(BadWeights, match=f"no detector recognises {path}; it should be a file for keynet"):
+            open_detector(path)
+    with pytest.raises(BadInput, match="no detector 'dig'; choose dog or keynet, or give the path"):
+        open_detector("dig")
 
 
 # --- keypoints -------------------------------------------------------------------------------------------------------

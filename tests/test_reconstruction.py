@@ -22,8 +22,8 @@ from hynet.cli import main
 from hynet.colmap import NotReconstructed
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
-from hynet.extractors.folder import Settings
 from hynet.extractors.hloc_file import read_h5
+from hynet.extractors.settings import Settings
 from hynet.pages.doctor.examination import examine
 from hynet.sfm.camera_errors import camera_errors, centres
 from hynet.sfm.reconstruction import Reconstructed, reconstruct
@@ -141,7 +141,7 @@ def test_the_database_holds_our_pixels_plus_a_half_and_matches_in_the_right_colu
 
 SCRIPT = """
 import os, signal, sys, threading
-from hynet.extractors.folder import Settings
+from hynet.extractors.settings import Settings
 from hynet.sfm.reconstruction import reconstruct
 
 photos, out, step, after = sys.argv[1:]
@@ -320,7 +320,7 @@ def test_features_without_the_size_of_the_photo_leave_its_centre_where_it_is(
     assert {photo.camera.size for photo in colmap.read_model(tmp_path / "model").photos} == {(400, 300)}
 
 
-@pytest.mark.parametrize(("spoilt", "why"), [(np.nan, "not numbers"), (None, "of sizes 128 and 64")])
+@pytest.mark.parametrize(("spoilt", "why"), [(np.nan, "not finite"), (None, "of sizes 128 and 64")])
 def test_features_that_cannot_be_matched_are_told_before_they_are(
     photos: Path, done: Reconstructed, tmp_path: Path, spoilt: float | None, why: str
 ):

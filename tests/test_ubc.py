@@ -268,3 +268,35 @@ def test_pairs_that_contradict_the_points_are_not_written(tmp_path):
     with pytest.raises(BadInput, match="match exactly where their points are the same"):
         ubc.write(tmp_path, patch_set, xy=np.zeros((4, 2)), angle=np.zeros(4), log2_scale=np.zeros(4), pairs=[wrong])
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("damaged", ["points.npy", "patches64.npy", "interest.npy", "key.json"])
+@pytest.mark.parametrize("left", [0, 100, 5000])
+def test_a_damaged_cache_is_made_again(tmp_path, damaged, left):
+    make(tmp_path)
+    before = ubc.load(tmp_path)
+    path = tmp_path / ".hynet" / damaged
+    content = path.read_bytes()[:left]
+    path.unlink()  # what is mapped into memory must not be cut in place
+    path.write_bytes(content)
+    after = ubc.load(tmp_path)
+    assert np.array_equal(after.patches, before.patches)
+    assert np.array_equal(after.points, before.points)
+    assert np.array_equal(after.places, before.places)
+
+
+def test_a_list_of_pairs_that_was_cut_short_is_noticed(tmp_path):
+    make(tmp_path)
+    path = tmp_path / "m50_40_40_0.txt"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:30]))
+    with pytest.raises(BadData, match=r"m50_40_40_0\.txt holds 30 pairs, but its name says 40"):
+        ubc.test_pairs(tmp_path, 40)
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "1e300"])
+def test_points_that_are_not_whole_numbers_are_refused(tmp_path, number):
+    make(tmp_path)
+    info = tmp_path / "info.txt"
+    info.write_text(info.read_text().replace("0 0\n", f"{number} 0\n", 1))
+    with pytest.raises(BadData, match=r"info\.txt"):
+        ubc.load(tmp_path)

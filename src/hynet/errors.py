@@ -14,7 +14,7 @@ HynetError              the command line prints its sentence and leaves with exi
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import ModuleType
 from typing import TypeVar
 
@@ -50,10 +50,14 @@ class MissingExtra(HynetError, ImportError): ...
 def choose(table: Mapping[str, Value], name: str, kind: str) -> Value:
     """The entry of that name, or a sentence that lists the names there are."""
     if name not in table:
-        names = list(table)
-        choices = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
-        raise UnknownName(f"no {kind} {name!r}; choose {choices}.")
+        raise UnknownName(f"no {kind} {name!r}; choose {listed(table)}.")
     return table[name]
+
+
+def listed(choices: Iterable[str]) -> str:
+    """As a sentence has them: one, two or three."""
+    names = list(choices)
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def need(module: str, extra: str, purpose: str) -> ModuleType:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import lgamma, log, pi
+from typing import Any
 
 import cv2
 import numpy as np
 
+from .system.processes import Helper
 from .types import Array, Matches
 
 CONFIDENCE = 0.9999
@@ -154,21 +156,29 @@ Found = tuple[Array | None, Array]
 
 def fundamental(first: Array, second: Array, threshold: float, *, seed: int = 0) -> Found:
     """By DEGENSAC, which is not fooled by a dominant plane."""
-    import pydegensac
-
     if len(first) < 8:
         return _nothing(first)
-    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
     for iterations in (FEW_ITERATIONS, MAX_ITERATIONS):
-        F, inliers = pydegensac.findFundamentalMatrix(first, second, threshold, CONFIDENCE, iterations, seed=seed)
+        F, inliers = degensac(first, second, px_th=threshold, conf=CONFIDENCE, max_iters=iterations, seed=seed)
         # The chance that no sample of seven was all inliers.
         if (1 - inliers.mean() ** 7) ** iterations < 1 - CONFIDENCE:
             break
     if inliers.sum() >= 8:
-        return F, np.asarray(inliers, bool)
+        return F, inliers
     # The same photo twice leaves F open, and DEGENSAC finds none: any epipole serves; take sideways motion.
     H, agree = homography(first, second, threshold, seed=seed)
     return _nothing(first) if H is None or agree.sum() < 8 else (cross_matrix(np.array([1.0, 0, 0])) @ H, agree)
+
+
+# In a process of its own: DEGENSAC takes random numbers from libc, which every thread of a process draws from.
+DEGENSAC = Helper()
+
+
+def degensac(first: Array, second: Array, **options: Any) -> tuple[Array, Array]:
+    """F and (K,) bool inliers by `pydegensac.findFundamentalMatrix` with its options, the same for the same seed."""
+    points = (np.asarray(each, np.float64) for each in (first, second))
+    F, inliers = DEGENSAC.call("pydegensac:findFundamentalMatrix", *points, **options)
+    return F, np.asarray(inliers, bool)
 
 
 def homography(first: Array, second: Array, threshold: float, *, seed: int = 0) -> Found:

@@ -14,7 +14,7 @@ import cv2
 
 from .. import colmap, images
 from ..datasets import synthetic
-from ..extractors.folder import Settings
+from ..extractors.settings import Settings
 from ..sfm.reconstruction import reconstruct
 from . import Row
 
@@ -54,7 +54,7 @@ def _by_colmap(photos: Path, work: Path) -> Mapping[str, float]:
     clock.stop("features")
     colmap.match_sift(database)
     clock.stop("matches")
-    model = colmap.as_arrays(colmap.map_photos(database))
+    model = colmap.as_arrays(colmap.map_photos(database, asked=colmap.MappingTask(threads=-1)))
     return {**clock.seconds, "registered": len(model.photos), "points": len(model.xyz)}
 
 

@@ -20,6 +20,7 @@ from functools import partial, wraps
 from typing import Any, TypeVar
 
 from ..errors import BadInput, HynetError
+from .stopping import listen_to_sigterm, stopped
 
 Value = TypeVar("Value")
 
@@ -53,11 +54,13 @@ class Report:
 
 
 def main(args: list[str] | None = None) -> int:
-    """Run one command; 0 on success, 2 on bad input with one sentence on stderr, 130 on Ctrl-C."""
+    """Run one command; 0 on success, 2 on bad input with one sentence on stderr, 130 on Ctrl-C, 143 on SIGTERM."""
     # Threads that spin while they wait are several times slower than sleeping ones where a core is shared.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.filterwarnings("ignore", module="PIL")  # broken EXIF is no news to a user whose photo was read
+    as_program = args is None
     args = sys.argv[1:] if args is None else args
+    listen_to_sigterm()
     try:
         if not args or args[0] in ("-h", "--help"):
             print(_overview())
@@ -72,8 +75,8 @@ def main(args: list[str] | None = None) -> int:
     except BrokenPipeError:  # `hynet ... | head` has read enough; Python would complain once more at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:
-        return _complain("stopped.", code=130)
+    except KeyboardInterrupt as stop:
+        return stopped(stop, at_once=as_program)
 
 
 def _call(name: str, args: list[str]) -> Report:

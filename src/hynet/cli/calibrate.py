@@ -14,6 +14,7 @@ from pathlib import Path
 from ..calibration import pairs as truth
 from ..calibration import tuning
 from ..extractors import calibrated as calibration
+from ..system.locks import alone
 from ..types import Table
 from . import Report
 from .progress import bar
@@ -42,11 +43,11 @@ def run(
         out: Where the calibration goes; by default beside the weights, or for a name in your own configuration.
     """
     out = calibration.places(model)[0] if out is None else out
-    calibration.claim(out)
-    with bar() as progress:
+    with alone(out), bar() as progress:
+        calibration.claim(out)
         found = truth.find_pairs(pairs, most, progress=progress)
         tuned = tuning.tune(found, detector, model, max_keypoints=max_keypoints, upright=upright, progress=progress)
-    calibration.save(tuned.calibration, out, detector)
+        calibration.save(tuned.calibration, out, detector)
     chosen = tuned.calibration
     threshold = chosen.thresholds[tuned.geometry]
     tables = [

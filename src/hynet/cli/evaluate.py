@@ -17,6 +17,7 @@ from ..benchmarks import BENCHMARKS
 from ..benchmarks.harness import results
 from ..benchmarks.harness.evaluation import Evaluation
 from ..errors import BadInput, choose
+from ..system.locks import alone
 from ..system.machine import keep_memory_mapped
 from . import Report, parse
 from .progress import bar
@@ -32,8 +33,14 @@ def run(benchmark: str, *, model: str = "", data: Path, out: Path | None = None,
         data: the folder of the benchmark's data.
         out: a folder for BENCHMARK.json, BENCHMARK.md and pictures.
     """
-    if out is not None:
-        results.prepare(out)
+    if out is None:
+        return _measured(benchmark, model, data, None, options)
+    results.prepare(out)
+    with alone(out / benchmark):
+        return _measured(benchmark, model, data, out, options)
+
+
+def _measured(benchmark: str, model: str, data: Path, out: Path | None, options: dict[str, Any]) -> Report:
     models = [name for name in model.split(",") if name]
     keep_memory_mapped()  # distances come in big blocks: retrieval takes less than half the time
     with bar() as progress:

@@ -14,8 +14,9 @@ from typing import Annotated
 import tyro
 
 from ..errors import BadInput
-from ..extractors.folder import Settings, extract_all
+from ..extractors.folder import extract_all
 from ..extractors.patchwise import LONGEST
+from ..extractors.settings import Settings
 from ..system.machine import cores
 from . import Report
 from .progress import bar

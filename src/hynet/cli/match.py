@@ -22,6 +22,7 @@ from .. import drawing, images
 from ..datasets.example import example
 from ..errors import BadInput
 from ..extractors.patchwise import Extractor
+from ..geometry import DEGENSAC
 from ..matchers.nearest import match
 from ..matchers.verification import Fit, verify
 from ..types import Array, Features, Matches
@@ -74,6 +75,8 @@ def run(
         raise BadInput(f"give two photos, or none for the example, not {len(photos)}.")
     if len(mask) not in (0, 2):
         raise BadInput(f"give a mask for each of the two photos, not {len(mask)}.")
+    if geometry == "fundamental":
+        DEGENSAC.start()  # its process is ready by the time there are matches
     clock = Clock()
     with clock("read"):
         pair = None if photos else example()

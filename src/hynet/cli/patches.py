@@ -33,6 +33,7 @@ def run(
     support: float = SUPPORT_SIGMAS,
     max_keypoints: int = patchsets.Settings.max_keypoints,
     workers: int | None = None,
+    mapping_threads: int = 1,
 ) -> Report:
     """Make a patch set, or show one.
 
@@ -45,6 +46,8 @@ def run(
         support: Width of a patch in detector sigmas.
         max_keypoints: The strongest so many of each photo.
         workers: Scenes made at a time; by default one a core.
+        mapping_threads: Threads that map each scene; more than one is faster where scenes are few, but the same photos
+            then give a slightly different set.
     """
     if (show is None) == (not folders):
         raise BadInput("give folders of photos to make a set of, or --show SET/ to look at one.")
@@ -53,7 +56,13 @@ def run(
             return _sheet(show, out, progress)
         settings = patchsets.Settings(support=support, max_keypoints=max_keypoints)
         summary = patchsets.build(
-            folders, out, settings=settings, hard_share=hard_share, workers=workers, progress=progress
+            folders,
+            out,
+            settings=settings,
+            hard_share=hard_share,
+            workers=workers,
+            mapping_threads=mapping_threads,
+            progress=progress,
         )
     return Report(_text(summary, out), summary)
 

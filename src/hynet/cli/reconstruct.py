@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ..extractors.folder import Settings
+from ..extractors.settings import Settings
 from ..sfm.reconstruction import KEYPOINTS, reconstruct
 from . import Report
 from .progress import bar

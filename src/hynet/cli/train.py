@@ -20,6 +20,8 @@ import tyro
 from .. import images
 from ..datasets import ubc
 from ..errors import BadInput, choose, need
+from ..system.files import make_folder
+from ..system.locks import alone
 from ..training.configuration import TrainConfig
 from ..training.recipes import RECIPES
 from ..types import PatchPairs, PatchSet, Table
@@ -75,10 +77,10 @@ def keynet(
     from ..training.keynet import train as train_keynet
 
     photos = [photo for folder in data for photo in images.list_photos(folder)]
-    with bar() as progress:
+    with alone(make_folder(out)), bar() as progress:
         ended = train_keynet(photos, out, minutes=minutes, steps=steps, seed=seed, resume=resume, progress=progress)
-    exported = out / "keynet.onnx"
-    keynet_export.export(keynet_network.load(ended.checkpoint), exported)
+        exported = out / "keynet.onnx"
+        keynet_export.export(keynet_network.load(ended.checkpoint), exported)
     text = f"{ended.steps} steps, loss {ended.loss:.3f} -> {exported}"
     return Report(text, {"steps": ended.steps, "loss": ended.loss, "checkpoint": str(exported)})
 

@@ -9,9 +9,11 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import MissingExtra, choose
+from ..system.processes import EndedEarly, Helper
 from .package import SEED, NotReconstructed, pycolmap
 
 ROBUST = 0.5  # pixels beyond which a match counts less and less
+LARGEST = "largest"
 
 
 @dataclass(frozen=True)
@@ -22,23 +24,41 @@ class MappingTask:
     known_cameras: bool = False  # leave them as they are
     two_view_tracks: bool = False  # look for points that only two photos see, too
     most_models: int = 10  # a bad start strands a small model, and another is begun; COLMAP would go on for 50
-    threads: int = -1
+    refined: bool = False  # by `refine`, at the end
+    threads: int = 1  # with more, the same matches give now this model, now another
 
 
 def map_photos(database: Path, mapper: str = "incremental", asked: MappingTask | None = None) -> Any:
-    """The largest model, a pycolmap.Reconstruction for `refine`, `write_model` and `as_arrays`."""
-    colmap, asked = pycolmap(), asked or MappingTask()
-    run = choose(MAPPERS, mapper, "mapper")
-    colmap.set_random_seed(SEED)
+    """The largest model, a pycolmap.Reconstruction for `refine`, `write_model` and `as_arrays`.
+
+    In a process of its own, which Ctrl-C can end: COLMAP does not listen to it.
+    """
+    choose(MAPPERS, mapper, "mapper")
     scratch = database.with_name(".mapping")  # COLMAP writes every model it tries
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed here
     scratch.mkdir()
-    models = run(colmap, database, scratch, asked).values()
-    shutil.rmtree(scratch)
+    try:
+        with Helper() as helper:
+            helper.call(f"{__name__}:map_here", database, mapper, asked or MappingTask(), scratch)
+        return pycolmap().Reconstruction(scratch / LARGEST)
+    except EndedEarly as error:
+        raise NotReconstructed(f"COLMAP could not map the photos: {error} Try fewer keypoints per photo.") from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def map_here(database: Path, mapper: str, asked: MappingTask, scratch: Path) -> None:
+    """The largest model, into the folder LARGEST of `scratch`."""
+    colmap = pycolmap()
+    colmap.set_random_seed(SEED)
+    models = MAPPERS[mapper](colmap, database, scratch, asked).values()
     largest = max(models, key=lambda model: (model.num_reg_images(), model.num_points3D()), default=None)
     if largest is None or largest.num_reg_images() < asked.smallest:
         raise NotReconstructed("the photos do not overlap enough to be reconstructed.")
-    return largest
+    if asked.refined:
+        refine(largest, known_cameras=asked.known_cameras)
+    (scratch / LARGEST).mkdir()
+    largest.write_binary(scratch / LARGEST)
 
 
 def refine(model: Any, *, known_cameras: bool = False) -> None:

@@ -26,7 +26,8 @@ from PIL import Image
 
 from ..errors import BadData, BadInput, DataNotFound
 from ..system import fingerprints
-from ..system.files import whole
+from ..system.files import make_folder, whole
+from ..system.locks import alone
 from ..system.machine import cache_folder
 from ..types import Array, PatchPairs, PatchSet, Progress, silent
 
@@ -44,10 +45,13 @@ def load(root: str | Path, size: int = 64, progress: Progress = silent) -> Patch
     if size not in SIZES:
         raise BadInput(f"PhotoTour patches come in size 64 or 32, got {size}.")
     cache = _decoded(root, progress)
-    points = np.load(cache / "points.npy")
-    seen = np.load(cache / "interest.npy") if (cache / "interest.npy").exists() else None  # (P, 3)
+    try:
+        patches, points, seen = _cached(cache, size)
+    except (OSError, EOFError, ValueError, IndexError):  # damaged: it vouches for itself no longer, and is made again
+        (cache / "key.json").unlink(missing_ok=True)
+        patches, points, seen = _cached(_decoded(root, progress), size)
     return PatchSet(
-        np.load(cache / f"patches{size}.npy", mmap_mode="r"),
+        patches,
         points,
         None if seen is None else seen[:, 0].astype(np.int64),
         _scenes(root, len(points)),
@@ -65,6 +69,8 @@ def test_pairs(root: str | Path, count: int = 100_000) -> PatchPairs:
         raise DataNotFound(f"no {path.name} in {root}; pair files there: {there}.")
     # Some copies carry a seventh column; only these four mean anything.
     first, first_point, second, second_point = _numbers(path, (0, 1, 3, 4)).T
+    if len(first) != count:
+        raise BadData(f"{path} holds {len(first)} pairs, but its name says {count}; unpack the set again.")
     patches = len(_numbers(_need(root, "info.txt"), (0,)))
     for column in (first, second):
         if column.min() < 0 or column.max() >= patches:
@@ -128,9 +134,30 @@ def _decoded(root: Path, progress: Progress) -> Path:
     sources = [*mosaics, info, *([interest] if interest.exists() else [])]
     key = json.dumps([LAYOUT, fingerprints.files(*sources)])
     cache = _cache_folder(root)
-    if (cache / "key.json").exists() and (cache / "key.json").read_text() == key:
-        return cache
+    if not _is_of(cache, key):
+        with alone(make_folder(cache), wait=True):
+            if not _is_of(cache, key):  # another process may have made it while we waited
+                _fill(cache, key, mosaics, info, interest, progress)
+    return cache
 
+
+def _cached(cache: Path, size: int) -> tuple[Array, Array, Array | None]:
+    """Patches (P, S, S), points (P,), and reference image with x and y (P, 3) where they are known."""
+    patches, points = np.load(cache / f"patches{size}.npy", mmap_mode="r"), np.load(cache / "points.npy")
+    seen = np.load(cache / "interest.npy") if (cache / "interest.npy").exists() else None
+    if patches.shape != (len(points), size, size) or (seen is not None and seen.shape != (len(points), 3)):
+        raise ValueError(f"{cache} holds arrays of different lengths")
+    return patches, points, seen
+
+
+def _is_of(cache: Path, key: str) -> bool:
+    try:
+        return (cache / "key.json").read_text() == key
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _fill(cache: Path, key: str, mosaics: Sequence[Path], info: Path, interest: Path, progress: Progress) -> None:
     points = _numbers(info, (0,))[:, 0]
     if len(points) > len(mosaics) * PER_MOSAIC:
         raise BadData(
@@ -151,8 +178,7 @@ def _decoded(root: Path, progress: Progress) -> Path:
         _decode(mosaics, len(points), cache, progress)
         _write_lines(cache / "key.json", [key])  # last: it says that the rest is whole
     except OSError as error:
-        raise BadInput(f"cannot cache {root} in {cache}: {error.strerror or error}; make room there.") from None
-    return cache
+        raise BadInput(f"cannot cache {info.parent} in {cache}: {error.strerror or error}; make room there.") from None
 
 
 def _decode(mosaics: Sequence[Path], patches: int, cache: Path, progress: Progress) -> None:
@@ -249,8 +275,12 @@ def _numbers(path: Path, columns: tuple[int, ...], dtype: type = np.int64) -> Ar
         if path.stat().st_size > 0:
             table = np.loadtxt(path, np.float64, usecols=columns, ndmin=2, comments=None)
             if len(table):
+                if dtype is np.int64 and not (np.abs(table) < 2**53).all():  # nor is NaN
+                    raise BadData(f"{path} holds numbers that are not whole; unpack or make the set again.")
                 return table.astype(dtype)
-    except ValueError as error:
+    except BadData:
+        raise
+    except (ValueError, OverflowError, OSError) as error:
         raise BadData(f"{path} is not a table of numbers: {str(error).rstrip('.')}.") from None
     raise BadData(f"{path} is empty.")
 

@@ -93,6 +93,14 @@ def read_state(path: str | Path) -> State:
     return _unwrapped(_content(Path(path)), Path(path))
 
 
+def state_or_nothing(path: str | Path) -> State:
+    """The same, but empty where the file holds no state dict: so that others can be asked whether it is theirs."""
+    try:
+        return read_state(path)
+    except BadWeights:
+        return {}
+
+
 def _content(path: Path) -> Any:
     """What a weights file holds, still wrapped."""
     torch = need("torch", "train", "loading weights")

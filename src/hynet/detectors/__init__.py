@@ -6,10 +6,27 @@ asked for; a grey photo, and perhaps a mask, when it is called.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
+from ..system.parts import FilePart, open_part
+from ..system.plugins import with_plugins
 from ..types import Detector
-from .dog import DoG
-from .keynet import KeyNet
 
-DETECTORS: dict[str, Callable[..., Detector]] = {"dog": DoG, "keynet": KeyNet}
+DETECTORS: dict[str, FilePart[Detector]] = with_plugins(
+    "detectors",
+    {
+        "dog": FilePart("hynet.detectors.dog:DoG", "differences of Gaussians (Lowe 2004)"),
+        "keynet": FilePart(
+            "hynet.detectors.keynet:KeyNet",
+            "learnt corners over a pyramid (Barroso-Laguna 2019)",
+            files=("onnx", "torch"),
+        ),
+    },
+    FilePart[Detector],
+)
+
+
+def open_detector(name_or_path: str | Path, **options: Any) -> Detector:
+    """A detector by name, or by the path of its weights, such as a Key.Net of one's own."""
+    return open_part(DETECTORS, name_or_path, "detector", **options)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -50,6 +51,14 @@ class KeyNet:
         if self.max_keypoints < 1:
             raise BadInput(f"max_keypoints must be at least 1, got {self.max_keypoints}.")
         network(self.weights or SHIPPED)  # a file that cannot be used is told of now
+
+    @classmethod
+    def from_file(cls, path: Path, **options: Any) -> KeyNet | None:
+        """With the weights of a file, if they are those of a Key.Net."""
+        try:
+            return cls(weights=path, **options)
+        except BadWeights:
+            return None
 
     def __call__(self, image: Array, mask: Array | None = None) -> Keypoints:
         """(H, W) grey uint8 -> Keypoints, highest score first. Only where the mask (H, W) is not zero."""

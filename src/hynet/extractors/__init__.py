@@ -1,64 +1,82 @@
-"""Peers that find and describe in one go: photo -> Features. ADD ONE: a file in this folder and a row in END_TO_END.
+"""Photo -> Features. ADD AN EXTRACTOR: a file in this folder and a row in EXTRACTORS.
 
-They take part in benchmarks beside detector + patch descriptor. Two are ready by name; the others are networks whose
-published weights are given by path and recognised by their keys. Nothing here downloads, or ships with the package.
+Some are ready by name; networks are given by the path of their published weights, and features that were extracted
+before by the path of their file. Nothing here downloads, and no weights of others ship with the package.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from ..descriptors.loading import models, read_state
-from ..errors import BadWeights
+from ..errors import BadInput
+from ..system.parts import FilePart, find_part, open_part
+from ..system.plugins import with_plugins
 
 if TYPE_CHECKING:
     from ..types import Array, Features
 
+MAX_KEYPOINTS = 2048  # per photo, by default
 
-class EndToEnd(Protocol):
+
+class PhotoExtractor(Protocol):
     """Photo to features, in pixels of the original photo, the strongest first."""
 
-    ratio: float | None  # the ratio test that suits it
+    ratio: float | None  # the ratio test that suits it; None: none
 
     def __call__(self, photo: str | Path | Array) -> Features: ...
 
 
-@dataclass(frozen=True)
-class Row:
-    """Calling it makes one that finds at most so many keypoints."""
+# Each is made by `max_keypoints=...`, and from a file by `from_file(path, max_keypoints=...)`.
+EXTRACTORS: dict[str, FilePart[PhotoExtractor]] = with_plugins(
+    "extractors",
+    {
+        "patchwise": FilePart(
+            "hynet.extractors.patchwise:Extractor", "a detector, and a descriptor of patches around what it finds"
+        ),
+        "opencv-sift": FilePart("hynet.extractors.sift:SIFT", "OpenCV's SIFT as it comes"),
+        "opencv-rootsift": FilePart("hynet.extractors.sift:RootSIFT", "the same under Hellinger's distance"),
+        "r2d2": FilePart(
+            "hynet.extractors.r2d2:R2D2",
+            "repeatable and reliable keypoints (Revaud 2019), our own extraction",
+            files=("torch",),
+            needs_file=True,
+        ),
+        "aliked": FilePart(
+            "hynet.extractors.aliked:ALIKED",
+            "deformable descriptors (Zhao 2023), by kornia",
+            files=("torch",),
+            needs_file=True,
+        ),
+        "xfeat": FilePart(
+            "hynet.extractors.xfeat:XFeat",
+            "light features made for CPUs (Potje 2024)",
+            files=("onnx",),
+            needs_file=True,
+        ),
+        "features-file": FilePart(
+            "hynet.extractors.hloc_file:FeaturesFile",
+            "what anyone extracted before, in hloc's layout",
+            files=("hdf5",),
+            needs_file=True,
+        ),
+    },
+    FilePart[PhotoExtractor],
+)
 
-    file: str  # in this folder
-    name: str  # of the class
-    about: str
-    key: str = ""  # of the published weights, by which they are recognised; none: it needs no weights
 
-    def __call__(self, max_keypoints: int = 2048, weights: Mapping[str, Any] | None = None) -> EndToEnd:
-        make = getattr(importlib.import_module(f".{self.file}", __package__), self.name)
-        return make(max_keypoints) if weights is None else make(weights, max_keypoints)
+def open_extractor(name_or_path: str | Path, max_keypoints: int = MAX_KEYPOINTS) -> PhotoExtractor:
+    """An extractor by name, or by the path of its weights or of a features file."""
+    _check(max_keypoints)
+    return open_part(EXTRACTORS, name_or_path, "extractor", max_keypoints=max_keypoints)
 
 
-END_TO_END = {
-    "opencv-sift": Row("sift", "SIFT", "OpenCV's SIFT as it comes"),
-    "opencv-rootsift": Row("sift", "RootSIFT", "the same under Hellinger's distance"),
-    "r2d2": Row("r2d2", "R2D2", "repeatable and reliable (Revaud 2019), our own extraction", key="sal.weight"),
-    "aliked": Row("aliked", "ALIKED", "deformable descriptors (Zhao 2023), by kornia", key="desc_head.agg_weights"),
-}
+def find_extractor(name_or_path: str | Path, max_keypoints: int = MAX_KEYPOINTS) -> PhotoExtractor | None:
+    """The same, but None where it is not the name or file of an extractor: then it may be that of a descriptor."""
+    _check(max_keypoints)
+    return find_part(EXTRACTORS, name_or_path, max_keypoints=max_keypoints)
 
 
-def find(name: str, max_keypoints: int = 2048) -> EndToEnd | None:
-    """What that name or path of weights stands for, or None where it is no end-to-end method."""
-    path = Path(name)
-    if name in END_TO_END and not END_TO_END[name].key:
-        return END_TO_END[name](max_keypoints)
-    if name in models() or path.suffix == ".onnx" or not path.is_file():
-        return None
-    try:
-        weights = read_state(path)
-    except BadWeights:
-        return None  # `hynet.load` knows more kinds, and says what is wrong with the others
-    row = next((row for row in END_TO_END.values() if row.key and row.key in weights), None)
-    return None if row is None else row(max_keypoints, weights)
+def _check(max_keypoints: int) -> None:
+    if max_keypoints < 1:
+        raise BadInput(f"max_keypoints must be at least 1, got {max_keypoints}.")

@@ -10,11 +10,13 @@ import numpy as np
 import torch
 
 from .. import images
+from ..descriptors.loading import state_or_nothing
 from ..errors import BadWeights, need
 from ..types import Array, Features, Keypoints
 
 LONGEST = 1024  # pixels of the longer side, as in LightGlue and hloc
 SIGMA = 1.0  # it has no scale
+KEY = "desc_head.agg_weights"  # by which its weights are recognised
 KINDS = ("aliked-n16", "aliked-n32", "aliked-t16")
 
 
@@ -36,6 +38,11 @@ class ALIKED:
                 self._network = network.eval()
                 return
         raise BadWeights(f"these weights look like ALIKED's, but are none of {', '.join(KINDS)}.")
+
+    @classmethod
+    def from_file(cls, path: Path, max_keypoints: int) -> ALIKED | None:
+        weights = state_or_nothing(path)
+        return cls(weights, max_keypoints) if KEY in weights else None
 
     @torch.inference_mode()
     def __call__(self, photo: str | Path | Array) -> Features:

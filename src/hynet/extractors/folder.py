@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import sys
-import threading
-from collections.abc import Iterator, Mapping, Sequence, Set
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from multiprocessing import get_context, parent_process
-from multiprocessing.queues import SimpleQueue
+from functools import partial
 from pathlib import Path
 
-import cv2
 import h5py
 import numpy as np
 
@@ -26,42 +18,14 @@ from ..descriptors.loading import models
 from ..errors import BadInput, UnreadableImage
 from ..system import fingerprints
 from ..system.files import whole
-from ..system.machine import cores
+from ..system.locks import alone
+from ..system.workers import in_processes
 from ..types import Progress, silent
-from .hloc_file import columns, h5_names, opened
-from .patchwise import LONGEST, Extractor
+from .hloc_file import columns, h5_names, open_features
+from .patchwise import Extractor
+from .settings import Settings
 
 PART = ".part.npz"  # no temporary file of `whole` ends like this
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How a features file was made; kept in it, so that a second run does not mix two kinds."""
-
-    detector: str = "dog"
-    descriptor: str = "default"
-    max_keypoints: int = 2048
-    upright: bool = False
-    longest: int = LONGEST
-    affine: bool = False
-    score_threshold: float | None = None
-    spread: bool = False
-    mask: str | None = None  # folder of masks, that of a/b.jpg named a/b.jpg.png as in COLMAP
-    support: float | None = None  # None: as calibrated, or as the model was trained
-    weights: str | None = None  # fingerprint of the model's file; filled in by extract_all
-
-    def extractor(self) -> Extractor:
-        return Extractor(
-            self.detector,
-            self.descriptor,
-            self.max_keypoints,
-            self.upright,
-            longest=self.longest,
-            affine=self.affine,
-            score_threshold=self.score_threshold,
-            spread=self.spread,
-            support=self.support,
-        )
 
 
 @dataclass(frozen=True)
@@ -86,7 +50,13 @@ def extract_all(
     HDF5 files do not survive a crash while they are written. So every photo becomes a small file of its own in
     `out`.parts, and `out` is put together whole at the end: what was done is never lost.
     """
-    out, settings = Path(out), settings or Settings()
+    with alone(out):
+        return _extract_all(photos, Path(out), settings or Settings(), jobs, progress)
+
+
+def _extract_all(
+    photos: str | Path | Sequence[str | Path], out: Path, settings: Settings, jobs: int, progress: Progress
+) -> Extracted:
     parts = out.with_name(f"{out.name}.parts")
     named = name_photos(photos)
     masks = find_masks(settings.mask, named)
@@ -105,11 +75,21 @@ def extract_all(
 
     unreadable = {}
     tasks = {name: Task(named[name], masks.get(name), _part(parts, name)) for name in todo}
-    each = _in_turn(tasks, extract) if min(jobs, len(tasks)) < 2 else _at_once(tasks, settings, jobs)
-    for count, (name, problem) in enumerate(each, start=len(named) - len(todo) + 1):
-        progress(count, len(named), name)
-        if problem:
-            unreadable[name] = problem
+    each = (
+        _in_turn(tasks, extract)
+        if min(jobs, len(tasks)) < 2
+        else in_processes(tasks, partial(_prepared, settings), jobs)
+    )
+    try:
+        with closing(each):
+            for count, (name, problem) in enumerate(each, start=len(named) - len(todo) + 1):
+                progress(count, len(named), name)
+                if problem:
+                    unreadable[name] = problem
+    except KeyboardInterrupt as stop:
+        done = len(kept) + len(_parts(parts))
+        stop.add_note(f"the features of {done} of {len(named)} photos are kept, run the same command again to go on")
+        raise
 
     new = _parts(parts)
     if new or (stale and kept):
@@ -154,7 +134,7 @@ def _earlier(out: Path, settings: Settings) -> dict[str, str | None]:
     if not out.exists():
         return {}
     names = h5_names(out)
-    with opened(out) as file:
+    with open_features(out) as file:
         _check(file.attrs.get("settings"), settings, out)
         return {name: file[name].attrs.get("fingerprint") for name in names}
 
@@ -216,7 +196,7 @@ class Task:
 
 
 # Each photo as its part is written: (name, None), or (name, why it could not be read).
-Outcomes = Iterator[tuple[str, str | None]]
+Outcomes = Generator[tuple[str, str | None], None, None]
 
 
 def _in_turn(tasks: Mapping[str, Task], extract: Extractor) -> Outcomes:
@@ -224,34 +204,9 @@ def _in_turn(tasks: Mapping[str, Task], extract: Extractor) -> Outcomes:
         yield name, _extract_one(extract, task)
 
 
-def _at_once(tasks: Mapping[str, Task], settings: Settings, jobs: int) -> Outcomes:
-    jobs = min(jobs, len(tasks))
-    context = get_context("spawn")  # a fork would inherit half of what the other threads were doing
-    shares = context.SimpleQueue()
-    for share in _shares(jobs):
-        shares.put(share)
-    with _few_threads(jobs), ProcessPoolExecutor(jobs, context, _start_worker, (settings, shares)) as pool:
-        with _main_left_alone():  # processes start when work is submitted
-            names = {pool.submit(_work, task): name for name, task in tasks.items()}
-        try:
-            for future in as_completed(names):
-                yield names[future], future.result()
-        except BrokenProcessPool:
-            raise BadInput("a process ended early: try fewer jobs if memory is short.") from None
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _main_left_alone() -> Iterator[None]:
-    """A spawned process would run the caller's script once more, which ours have no need of."""
-    main = sys.modules["__main__"]
-    hidden = {name: value for name, value in vars(main).items() if name in ("__file__", "__spec__")}
-    main.__file__ = main.__spec__ = None
-    try:
-        yield
-    finally:
-        vars(main).update(hidden)
+def _prepared(settings: Settings) -> Callable[[Task], str | None]:
+    """In a process of its own: what extracts one photo after the other."""
+    return partial(_extract_one, settings.extractor())
 
 
 def _extract_one(extract: Extractor, task: Task) -> str | None:
@@ -273,7 +228,7 @@ def _assemble(out: Path, kept: Set[str], parts: Mapping[str, Path], settings: Se
         if ratio is not None:
             file.attrs["ratio"] = ratio
         if kept:
-            with opened(out) as earlier:
+            with open_features(out) as earlier:
                 for name in sorted(kept):
                     earlier.copy(name, file, name)
         for name, part in parts.items():
@@ -283,50 +238,3 @@ def _assemble(out: Path, kept: Set[str], parts: Mapping[str, Path], settings: Se
                         file.require_group(name).attrs[key] = str(column)
                     else:
                         file.create_dataset(f"{name}/{key}", data=column)
-
-
-# --- Several processes, each with its share of the cores ---
-
-_extract: Extractor | None = None  # in a worker: loaded once, used for all its photos
-
-
-def _shares(jobs: int) -> list[list[int]]:
-    """The cores dealt out to so many processes; with more processes than cores, some share one."""
-    return [cores()[k::jobs] or [cores()[k % len(cores())]] for k in range(jobs)]
-
-
-@contextmanager
-def _few_threads(jobs: int) -> Iterator[None]:
-    """NumPy's matrix product reads these when a process starts; in this one it has long done so."""
-    wanted = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(max(1, len(cores()) // jobs)))
-    before = {key: os.environ.get(key) for key in wanted}
-    os.environ.update(wanted)
-    try:
-        yield
-    finally:
-        for key, value in before.items():
-            os.environ.pop(key) if value is None else os.environ.update({key: value})
-
-
-def _start_worker(settings: Settings, shares: SimpleQueue[list[int]]) -> None:
-    global _extract
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    mine = shares.get()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, mine)  # engines start as many threads as there are cores they may use
-    cv2.setNumThreads(len(mine))
-    _extract = settings.extractor()
-
-
-def _end_with_parent() -> None:
-    """A parent that was killed cannot end its workers, and they would wait for photos for ever."""
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
-
-
-def _work(task: Task) -> str | None:
-    assert _extract is not None
-    return _extract_one(_extract, task)

@@ -4,13 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..errors import BadData
+from .. import images
+from ..errors import BadData, BadInput
 from ..types import Array, Features, Keypoints
+
+
+class FeaturesFile:
+    """The features that a file holds of a photo, which is looked up by its path, or by the end of its path."""
+
+    def __init__(self, path: Path, max_keypoints: int) -> None:
+        self.path = path
+        self.max_keypoints = max_keypoints
+        self._names = frozenset(h5_names(path))
+        if not self._names:
+            raise BadData(f"{path} holds no features in hloc's layout; `hynet extract` writes such a file.")
+        with open_features(path) as file:
+            self.ratio: float | None = file.attrs.get("ratio")
+
+    @classmethod
+    def from_file(cls, path: Path, max_keypoints: int) -> FeaturesFile:
+        return cls(path, max_keypoints)
+
+    def __call__(self, photo: str | Path | Array) -> Features:
+        """The strongest, as unit vectors; what others stored need not be in order, nor of length one."""
+        if not isinstance(photo, str | Path):
+            raise BadInput(f"{self.path} knows photos by their names; give the path of the photo, not its pixels.")
+        found = read_h5(self.path, self.name_of(photo), photo)
+        best = np.argsort(-found.keypoints.scores, kind="stable")[: self.max_keypoints]
+        lengths = np.maximum(np.linalg.norm(found.descriptors[best], axis=1, keepdims=True), 1e-12)
+        return replace(found, keypoints=found.keypoints[best], descriptors=found.descriptors[best] / lengths)
+
+    def name_of(self, photo: str | Path) -> str:
+        """The photo's name in the file: as much of its path as is one."""
+        parts = Path(photo).resolve().parts
+        ends = ("/".join(parts[start:]) for start in range(1, len(parts)))
+        found = next((end for end in ends if end in self._names), None)
+        if found is None:
+            raise BadData(f"{self.path} holds no features of {photo}; name its groups like the photos' paths.")
+        return found
 
 
 def columns(features: Features) -> dict[str, Array]:
@@ -32,9 +69,12 @@ def write_group(file: Any, name: str, features: Features) -> None:
         file.create_dataset(f"{name}/{key}", data=column)
 
 
-def read_h5(path: str | Path, name: str) -> Features:
-    """The features of one photo, ours or anyone's in hloc's layout; without scales, angles or scores: 1, 0 and 1."""
-    with opened(path) as file:
+def read_h5(path: str | Path, name: str, photo: str | Path | None = None) -> Features:
+    """The features of one photo, ours or anyone's in hloc's layout; without scales, angles or scores: 1, 0 and 1.
+
+    photo: where the photo itself is, which is asked for its size if the file does not say it.
+    """
+    with open_features(path) as file:
         if name not in file or "keypoints" not in file[name] or "descriptors" not in file[name]:
             raise BadData(f"{path} holds no features of {name}.")
         group = file[name]
@@ -45,25 +85,31 @@ def read_h5(path: str | Path, name: str) -> Features:
         ones = np.ones(len(xy), np.float32)
         scales, scores = (np.asarray(group[key]) if key in group else ones for key in ("scales", "scores"))
         angles = np.asarray(group["angles"]) if "angles" in group else 0 * ones
-        # Who left out the size of the photo left us its keypoints: it reaches at least as far.
-        size = group["image_size"] if "image_size" in group else np.ceil(xy.max(axis=0, initial=0)) + 1
+        if "image_size" in group:
+            size = group["image_size"]
+        elif photo is not None:
+            size = images.read(photo).shape[::-1]
+        else:  # it reaches at least as far as its keypoints
+            size = np.ceil(xy.max(axis=0, initial=0)) + 1
         width, height = (int(side) for side in size)
         descriptors = np.ascontiguousarray(np.asarray(group["descriptors"], np.float32).T)  # (N, D)
         ratio = file.attrs.get("ratio")
         keypoints = Keypoints.from_circles(xy, scales, angles, scores)
+        if not (np.isfinite(descriptors).all() and np.isfinite(keypoints.frames).all()):
+            raise BadData(f"{path} holds features of {name} that are not finite numbers; extract them again.")
         return Features(keypoints, descriptors, (width, height), None if ratio is None else float(ratio))
 
 
 def h5_names(path: str | Path) -> list[str]:
     """The photos in a features file."""
     names: list[str] = []
-    with opened(path) as file:
+    with open_features(path) as file:
         file.visititems(lambda name, item: names.append(name) if "keypoints" in getattr(item, "keys", dict)() else None)
     return sorted(names)
 
 
 @contextmanager
-def opened(path: str | Path) -> Iterator[Any]:
+def open_features(path: str | Path) -> Iterator[Any]:
     import h5py  # here, since matching two photos does not need it
 
     try:

@@ -9,9 +9,9 @@ import cv2
 
 from .. import images
 from ..descriptors.loading import load
-from ..detectors import DETECTORS, orientation
+from ..detectors import open_detector, orientation
 from ..detectors import shape as affine_shape
-from ..errors import BadInput, choose
+from ..errors import BadInput
 from ..patches import SUPPORT_SIGMAS, cut
 from ..types import Array, Descriptor, Detector, Features, Keypoints
 from .calibrated import Calibration, saved
@@ -26,6 +26,7 @@ class Extractor:
     extract = Extractor(max_keypoints=2048)
     features = extract("a.jpg")
 
+    detector, descriptor: a name, the path of weights, or an object of one's own.
     score_threshold: keypoints of a lower score are left out; None: as usual for the detector.
     spread: evenly over the photo instead of the strongest anywhere.
     affine: elliptic regions, for surfaces seen from the side.
@@ -34,7 +35,7 @@ class Extractor:
 
     def __init__(
         self,
-        detector: str | Detector = "dog",
+        detector: str | Path | Detector = "dog",
         descriptor: str | Path | Descriptor = "default",
         max_keypoints: int = 2048,
         upright: bool = False,
@@ -52,12 +53,11 @@ class Extractor:
         asked = {"score_threshold": score_threshold, "spread": spread or None}
         options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
         calibration = Calibration()
-        if isinstance(detector, str):
-            make = choose(DETECTORS, detector, "detector")
+        if isinstance(detector, str | Path):
             if isinstance(descriptor, str | Path):
-                calibration = saved(descriptor, detector)
+                calibration = saved(descriptor, str(detector))
             # The affine shape brings its own orientation, one a place.
-            detector = make(max_keypoints=max_keypoints, upright=upright or affine, **options)
+            detector = open_detector(detector, max_keypoints=max_keypoints, upright=upright or affine, **options)
         self.detector = detector
         self.descriptor = load(descriptor) if isinstance(descriptor, str | Path) else descriptor
         self.longest, self.upright, self.affine = longest, upright, affine

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from .. import images
+from ..descriptors.loading import state_or_nothing
 from ..errors import BadWeights
 from ..types import Array, Features, Keypoints
 
@@ -35,6 +36,7 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet's colour
 STEP = 2**0.25  # from one scale to the next
 LARGEST, SMALLEST = 1024, 256  # longer side in pixels of the scales that are looked at
 RELIABLE = REPEATABLE = 0.7  # below, a keypoint is none
+KEY = "sal.weight"  # by which its weights are recognised
 SIGMA = 32 / 24  # its descriptor looks at 32 pixels of a scale; patches of 24 sigmas would be as wide
 
 
@@ -74,6 +76,11 @@ class R2D2:
             self._network.load_state_dict(weights)
         except RuntimeError:
             raise BadWeights("these weights look like R2D2's, but not all layers of r2d2_WA*_N16 are there.") from None
+
+    @classmethod
+    def from_file(cls, path: Path, max_keypoints: int) -> R2D2 | None:
+        weights = state_or_nothing(path)
+        return cls(weights, max_keypoints) if KEY in weights else None
 
     @torch.inference_mode()
     def __call__(self, photo: str | Path | Array) -> Features:

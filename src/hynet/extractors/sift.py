@@ -14,6 +14,8 @@ LONGEST = 1600  # pixels of the longer side in which it looks, as everything els
 
 
 class SIFT:
+    """Photo -> its strongest keypoints by OpenCV's response."""
+
     ratio: float | None = 0.8  # Lowe's
 
     def __init__(self, max_keypoints: int) -> None:

@@ -7,12 +7,12 @@ pixels, a score that is the heat times the reliability there, descriptors by bic
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 
 from .. import images
-from ..errors import BadWeights
 from ..system.machine import cores
 from ..system.onnx_runtime import session
 from ..types import Array, Features, Keypoints
@@ -31,11 +31,16 @@ class XFeat:
 
     ratio: float | None = None  # its authors match by mutual nearest neighbours alone
 
-    def __init__(self, weights: Path, max_keypoints: int) -> None:
+    def __init__(self, network: Any, max_keypoints: int) -> None:
+        """network: its session of ONNX Runtime."""
         self.max_keypoints = max_keypoints
-        self._session = session(weights, threads=len(cores()))
-        if not recognised(self._session):
-            raise BadWeights(f"{weights} is not XFeat in ONNX; its outputs should be {', '.join(OUTPUTS)}.")
+        self._session = network
+
+    @classmethod
+    def from_file(cls, path: Path, max_keypoints: int) -> XFeat | None:
+        network = session(path, threads=len(cores()))
+        recognised = [output.name for output in network.get_outputs()] == OUTPUTS
+        return cls(network, max_keypoints) if recognised else None
 
     def __call__(self, photo: str | Path | Array) -> Features:
         picture = images.read_colour(photo)
@@ -54,11 +59,6 @@ class XFeat:
         sigma = np.full(len(best), SIGMA * scale.mean())
         keypoints = Keypoints.from_circles((xy[best] + 0.5) * scale - 0.5, sigma, np.zeros(len(best)), scores[best])
         return Features(keypoints, descriptors, (width, height), self.ratio)
-
-
-def recognised(opened: object) -> bool:
-    """Whether an ONNX session is this network."""
-    return [output.name for output in opened.get_outputs()] == OUTPUTS  # type: ignore[attr-defined]
 
 
 def _heat(logits: Array) -> Array:

@@ -1,1 +1,38 @@
-"""Features x Features -> Matches."""
+"""Features x Features -> Matches. ADD A MATCHER: a file in this folder and a row in MATCHERS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Protocol
+
+from ..system.parts import FilePart, open_part
+from ..system.plugins import with_plugins
+from ..types import Features, Matches
+
+
+class Matcher(Protocol):
+    """Which features of one photo go with which of another."""
+
+    def __call__(self, a: Features, b: Features) -> Matches: ...
+
+
+MATCHERS: dict[str, FilePart[Matcher]] = with_plugins(
+    "matchers",
+    {
+        "nearest": FilePart(
+            "hynet.matchers.nearest:Nearest", "mutual nearest neighbours with a ratio test, FGINN if wanted"
+        ),
+        "lighterglue": FilePart(
+            "hynet.matchers.lighterglue:LighterGlue",
+            "learnt for XFeat's features (Potje 2024)",
+            files=("onnx",),
+            needs_file=True,
+        ),
+    },
+    FilePart[Matcher],
+)
+
+
+def open_matcher(name_or_path: str | Path, **options: Any) -> Matcher:
+    """A matcher by name, or by the path of its weights. Options are the matcher's own, such as the ratio of nearest."""
+    return open_part(MATCHERS, name_or_path, "matcher", **options)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ..errors import BadInput, BadWeights
+from ..errors import BadInput
 from ..system.machine import cores
 from ..system.onnx_runtime import session
 from ..types import Array, Features, Matches
@@ -19,10 +20,15 @@ LEAST_SCORE = 0.1  # the authors' threshold
 class LighterGlue:
     """Features x Features -> Matches; it has learnt which of XFeat's descriptors belong together, and where."""
 
-    def __init__(self, weights: Path) -> None:
-        self._session = session(weights, threads=len(cores()))
-        if [each.name for each in self._session.get_inputs()] != INPUTS:
-            raise BadWeights(f"{weights} is not LighterGlue in ONNX; its inputs should be {', '.join(INPUTS)}.")
+    def __init__(self, network: Any) -> None:
+        """network: its session of ONNX Runtime."""
+        self._session = network
+
+    @classmethod
+    def from_file(cls, path: Path) -> LighterGlue | None:
+        network = session(path, threads=len(cores()))
+        recognised = [each.name for each in network.get_inputs()] == INPUTS
+        return cls(network) if recognised else None
 
     def __call__(self, a: Features, b: Features) -> Matches:
         if not len(a) or not len(b):

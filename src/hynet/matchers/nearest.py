@@ -5,6 +5,8 @@ Exact search by blocked matrix products: memory stays below 100 MB however many 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..errors import BadInput
@@ -12,6 +14,18 @@ from ..types import Array, Features, Matches
 
 # One tile of the product: 48 MB. Thin tiles waste the matrix product, wide ones the cache.
 TILE_ROWS, TILE_COLUMNS = 1024, 12_288
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """`match` with its options chosen: a matcher like the others."""
+
+    ratio: float | None = None
+    mutual: bool = True
+    fginn: float | None = None
+
+    def __call__(self, a: Features, b: Features) -> Matches:
+        return match(a, b, self.ratio, mutual=self.mutual, fginn=self.fginn)
 
 
 def match(

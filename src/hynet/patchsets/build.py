@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
@@ -31,8 +30,10 @@ from ..errors import BadInput, DataNotFound
 from ..patches import SUPPORT_SIGMAS, cut
 from ..sfm import sift_for_patches as sfm
 from ..system import fingerprints
-from ..system.files import whole
+from ..system.files import make_folder, whole
+from ..system.locks import alone
 from ..system.machine import cores
+from ..system.processes import end_with
 from ..types import Array, PatchSet, Progress, silent
 from . import assembly, correspondence
 
@@ -56,24 +57,30 @@ def build(
     settings: Settings = DEFAULTS,
     hard_share: float = 1 / 3,
     workers: int | None = None,
+    mapping_threads: int = 1,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Make the set, or extend it by new folders; each folder is one scene. Returns what scene.json says.
 
+    mapping_threads: of each scene; more than one is faster, but the same photos then give a slightly different set.
+
     hard_share: at least this share of the corresponding pairs are ones that SIFT matching missed (as far as there are
     any): points that only hold easy pairs are left out until it is so. The test pairs hold exactly this share.
     """
+    if mapping_threads < 1:
+        raise BadInput(f"a scene is mapped by at least 1 thread, got {mapping_threads}.")
     if not 0 <= hard_share <= 1:
         raise BadInput(f"the share of hard pairs must be from 0 to 1, got {hard_share:g}.")
     out = Path(out)
     parts = out / ".parts"
     scenes = _named(folders)
     colmap.pycolmap()  # a missing package is told before anything is read
-    _refuse_other_settings(parts, settings)
-    todo = {name: folder for name, folder in scenes.items() if not _is_done(parts / name, folder)}
-    _make_parts(todo, parts, settings, workers, progress)
-    progress(len(todo), len(todo), "writing the set")
-    return assembly.assemble(out, asdict(settings), hard_share)
+    with alone(make_folder(out)):
+        _refuse_other_settings(parts, settings)
+        todo = {name: photos for name, photos in scenes.items() if not _is_done(parts / name, photos)}
+        _make_parts(todo, parts, settings, workers, mapping_threads, progress)
+        progress(len(todo), len(todo), "writing the set")
+        return assembly.assemble(out, asdict(settings), hard_share)
 
 
 def sheet(patch_set: PatchSet, rows: int = 24, columns: int = 8, seed: int = 0) -> Array:
@@ -135,11 +142,16 @@ def _files(folder: Path) -> Files:
 
 
 def _make_parts(
-    todo: Mapping[str, Path], parts: Path, settings: Settings, workers: int | None, progress: Progress
+    todo: Mapping[str, Path],
+    parts: Path,
+    settings: Settings,
+    workers: int | None,
+    mapping_threads: int,
+    progress: Progress,
 ) -> None:
     """Every scene in a process of its own: they run side by side, and one that crashes takes no other with it."""
     workers = max(1, min(workers or len(cores()), len(todo)))
-    threads = max(1, len(cores()) // workers)
+    threads = max(1, len(cores()) // workers), mapping_threads
     progress(0, len(todo), "reconstructing")
     running: set[subprocess.Popen[str]] = set()
     with ThreadPoolExecutor(workers) as pool:
@@ -159,9 +171,14 @@ def _make_parts(
 
 
 def _make_part_apart(
-    name: str, folder: Path, parts: Path, settings: Settings, threads: int, running: set[subprocess.Popen[str]]
+    name: str,
+    folder: Path,
+    parts: Path,
+    settings: Settings,
+    threads: tuple[int, int],
+    running: set[subprocess.Popen[str]],
 ) -> None:
-    task = json.dumps([name, str(folder), str(parts), asdict(settings), threads])
+    task = json.dumps([name, str(folder), str(parts), asdict(settings), *threads])
     program = "import sys; from hynet.patchsets.build import _make_part_here; _make_part_here(sys.argv[1])"
     command = [sys.executable, "-c", program, task]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
@@ -176,26 +193,23 @@ def _make_part_apart(
 
 def _make_part_here(task: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends COLMAP at once
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    name, folder, parts, settings, threads = json.loads(task)
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    name, folder, parts, settings, threads, mapping_threads = json.loads(task)
     cv2.setNumThreads(threads)
-    make_part(name, Path(folder), Path(parts), Settings(**settings), threads)
+    make_part(name, Path(folder), Path(parts), Settings(**settings), threads, mapping_threads)
 
 
-def _end_with(parent: int) -> None:
-    """A parent that was killed cannot end us, and its successor would work in the same folder."""
-    while os.getppid() == parent:
-        time.sleep(0.2)
-    os._exit(1)
-
-
-def make_part(name: str, folder: Path, parts: Path, settings: Settings, threads: int) -> None:
+def make_part(name: str, folder: Path, parts: Path, settings: Settings, threads: int, mapping_threads: int = 1) -> None:
     """One scene, from its photos to SET/.parts/NAME, which appears whole. A scene that cannot be made says why."""
     files = _files(folder)  # before they are read: a change in between is noticed next time
     work = _work_folder(name, files, parts, settings)
     try:
         scene = sfm.reconstruct_sift(
-            images.list_photos(folder), work, max_keypoints=settings.max_keypoints, threads=threads
+            images.list_photos(folder),
+            work,
+            max_keypoints=settings.max_keypoints,
+            threads=threads,
+            mapping_threads=mapping_threads,
         )
         tracks = correspondence.tracks(scene)
         if len(tracks.photo) == 0:

@@ -75,7 +75,8 @@ def _one_thread_a_product() -> AbstractContextManager[Any]:
 def _at_once(work: Iterable[tuple[Key, Callable[[], Value]]], threads: int) -> Iterator[tuple[Key, Value]]:
     """What each piece of work gives, in their order; never many ahead of the reader."""
     waiting: deque[tuple[Key, Future[Value]]] = deque()
-    with ThreadPoolExecutor(threads) as pool:
+    pool = ThreadPoolExecutor(threads)
+    try:
         for key, piece in work:
             waiting.append((key, pool.submit(piece)))
             if len(waiting) > 2 * threads:
@@ -83,3 +84,5 @@ def _at_once(work: Iterable[tuple[Key, Callable[[], Value]]], threads: int) -> I
                 yield key, future.result()
         for key, future in waiting:
             yield key, future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for pairs that are half done

@@ -6,52 +6,27 @@ was, photos added to the folder are added to the model, and a run that is done c
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import cv2
-import numpy as np
-
-from .. import colmap, images
-from ..colmap import Funnel, Model, NotReconstructed, Store
+from .. import colmap
+from ..colmap import NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
-from ..extractors.folder import Settings, extract_all, find_masks, name_photos
-from ..extractors.hloc_file import h5_names, opened, read_h5
+from ..extractors.folder import extract_all, find_masks, name_photos
+from ..extractors.hloc_file import h5_names, read_h5
+from ..extractors.settings import Settings
 from ..system import fingerprints
-from ..system.files import whole
+from ..system.files import make_folder
+from ..system.locks import alone
 from ..system.machine import cores
-from ..types import Array, Features, Progress, Table, silent
+from ..types import Progress, silent
 from . import pairs as pairing
+from .mapping import Reconstructed, map_folder
 from .matches import match_all
+from .run_folder import check_photos, note_of_run, says_what_is_kept, write_json
 
 KEYPOINTS = 4096  # a photo, unless told otherwise
-
-
-@dataclass(frozen=True)
-class Reconstructed:
-    """The largest model that the photos gave, in numbers: the columns of the ETH benchmark."""
-
-    model: str  # the folder
-    photos: int
-    registered: int
-    points: int
-    observations: int
-    track_length: float
-    observations_per_photo: float
-    reprojection_error: float  # pixels, mean over points
-    inlier_pairs: int
-    inlier_matches: int
-    unreadable: Mapping[str, str] = field(default_factory=dict)  # name -> why
-
-    def table(self) -> Table:
-        """One row, the photos that could not be read left out."""
-        columns = [key for key in asdict(self) if key not in ("model", "unreadable")]
-        return Table("Reconstruction", columns, {Path(self.model).name: asdict(self)})
 
 
 def reconstruct(
@@ -84,23 +59,23 @@ def reconstruct(
     jobs = jobs or len(cores())
     file = out / "features.h5" if features is None else Path(features)
     masks = find_masks(settings.mask, named) if features is None else {}
-    with _alone(out):
-        note = _note(out, Path(photos), file, _options(settings, features, ratio, camera))
+    with alone(make_folder(out)), says_what_is_kept(out):
+        note = note_of_run(out, Path(photos), file, _options(settings, features, ratio, camera))
         contents = {name: fingerprints.photo(photo, masks.get(name)) for name, photo in named.items()}
-        _check_photos(out, contents)
+        check_photos(out, contents)
         if features is None:
             unreadable = _extract(Path(photos), file, settings, len(named), jobs, progress)
         else:
             unreadable = _missing(named, file)
         readable = {name: named[name] for name in named if name not in unreadable}
         seen = {name: contents[name] for name in readable}
-        _write(out / "photos.json", {**note, "unreadable": unreadable, "contents": seen})
+        write_json(out / "photos.json", {**note, "unreadable": unreadable, "contents": seen})
         with colmap.opened(out / "database.db") as store:
             _add_photos(store, readable, file, camera)
             chosen = pairing.choose_pairs(pairs, store.names, lambda name: read_h5(file, name).descriptors)
             match_all(store, file, chosen, ratio=ratio, threads=jobs, progress=progress)
         progress(0, 1, "mapping")  # COLMAP does not say how far it is
-        return _map(out, named, unreadable, mapper=mapper, known_cameras=camera not in ("auto", "shared"))
+        return map_folder(out, named, unreadable, mapper=mapper, known_cameras=camera not in ("auto", "shared"))
 
 
 # --- At the door ---
@@ -128,24 +103,6 @@ def _ratio(ratio: float | None, settings: Settings, features: str | Path | None)
     return settings.extractor().ratio if ratio is None and features is None else ratio
 
 
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """One run at a time in a folder. SQLite's lock, on any system, ends with its process, however that ends."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        (out / ".lock").touch()
-    except OSError as error:
-        raise BadInput(f"cannot write to {out}: {error.strerror}; choose another folder.") from None
-    with closing(sqlite3.connect(out / ".lock", timeout=0)) as lock:
-        try:
-            lock.execute("BEGIN EXCLUSIVE")
-        except sqlite3.OperationalError:
-            raise BadInput(
-                f"another run is at work in {out}; wait until it is done, or choose another folder."
-            ) from None
-        yield
-
-
 def _options(settings: Settings, features: str | Path | None, ratio: float | None, camera: str) -> dict[str, Any]:
     """What matches depend on, by the names of the command's options, for who runs it again."""
     matched_with = {"ratio": ratio, "camera": camera}
@@ -153,45 +110,6 @@ def _options(settings: Settings, features: str | Path | None, ratio: float | Non
         return matched_with
     made_with = {"detector": settings.detector, "model": settings.descriptor, "max_keypoints": settings.max_keypoints}
     return made_with | matched_with
-
-
-def _note(out: Path, photos: Path, features: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What photos.json will say. Matches of an earlier run are taken up only if they were made alike."""
-    inside = features.parent == out  # then the folder may be moved
-    note = {
-        "photos": str(photos.resolve()),
-        "features": features.name if inside else str(features.resolve()),
-        "settings": dict(settings),
-    }
-    before = _before(out)
-    if before and any(before[key] != note[key] for key in ("features", "settings")):
-        made_with = {**before["settings"], "features": before["features"]}
-        raise BadInput(f"{out} was made with other settings ({made_with}); choose another folder, or delete it.")
-    return note
-
-
-def _before(out: Path) -> dict[str, Any]:
-    """What photos.json says of an earlier run; nothing where there was none."""
-    try:
-        told = json.loads((out / "photos.json").read_text())
-        return {key: told[key] for key in ("features", "settings", "contents")}
-    except FileNotFoundError:
-        return {}
-    except (ValueError, KeyError, TypeError):
-        raise BadData(
-            f"{out}/photos.json is of another program or version; choose another folder, or delete it."
-        ) from None
-
-
-def _check_photos(out: Path, contents: Mapping[str, str | None]) -> None:
-    """Those that are in the model already must still be there, and the same: it keeps what it saw of them."""
-    for name, before in _before(out).get("contents", {}).items():
-        if name not in contents:
-            raise BadInput(f"{out} also holds {name}, which is not in the folder; choose another folder for the model.")
-        if contents[name] != before:
-            raise BadInput(
-                f"{out} was made from another photo {name}, or with another mask; choose another folder for the model."
-            )
 
 
 # --- Features ---
@@ -230,7 +148,7 @@ def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: st
     of_size = {each.size: number for number, each in cameras.items()}
     with store.transaction():
         for name in new:
-            features = _read(file, name, photos[name])
+            features = read_h5(file, name, photos[name])
             if features.descriptors.shape[1] != width:
                 raise BadData(f"{file} holds descriptors of sizes {width} and {features.descriptors.shape[1]}.")
             seen_with = _camera(camera, features.image_size, photos[name])
@@ -243,100 +161,7 @@ def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: st
             store.add_photo(name, number, features.keypoints.frames)
 
 
-def _read(file: Path, name: str, photo: Path) -> Features:
-    """Of one photo; its size is that of the photo itself where the file does not tell."""
-    features = read_h5(file, name)
-    if not (np.isfinite(features.descriptors).all() and np.isfinite(features.keypoints.frames).all()):
-        raise BadData(f"{file} holds features of {name} that are not numbers; extract them again.")
-    with opened(file) as stored:
-        if "image_size" in stored[name]:
-            return features
-    height, width = images.read(photo).shape
-    return replace(features, image_size=(width, height))
-
-
 def _camera(camera: str, size: tuple[int, int], photo: Path) -> colmap.Camera:
     if camera in ("auto", "shared"):
         return colmap.guess_camera(size, photo)
     return colmap.parse_camera(camera, size)
-
-
-# --- The model ---
-
-
-def _map(
-    out: Path, photos: Mapping[str, Path], unreadable: Mapping[str, str], mapper: str, known_cameras: bool
-) -> Reconstructed:
-    """From disk, where the model there was made from the same matches."""
-    funnel = colmap.read_funnel(out / "database.db")
-    made_from = _digest(funnel, mapper, known_cameras)
-    table = out / "table.json"
-    if table.exists() and all((out / name).exists() for name in colmap.MODEL_FILES):
-        told = json.loads(table.read_text())
-        if told.pop("made_from", None) == made_from:
-            return Reconstructed(**{**told, "model": str(out), "photos": len(photos), "unreadable": dict(unreadable)})
-    verified = {pair: count for pair, count in funnel.inliers.items() if count}
-    try:
-        mapped = _mapped(out / "database.db", mapper, known_cameras)
-    except NotReconstructed:
-        raise NotReconstructed(
-            f"the {len(funnel.keypoints)} photos overlap too little to be reconstructed, or show the scene from one "
-            f"spot only: {len(verified)} of {len(funnel.matches)} pairs agree on a geometry; `hynet doctor {out}` says "
-            "more."
-        ) from None
-    colmap.refine(mapped, known_cameras=known_cameras)
-    model = colmap.as_arrays(mapped)
-    done = Reconstructed(
-        model=str(out),
-        photos=len(photos),
-        registered=len(model.photos),
-        points=len(model.xyz),
-        observations=model.observations,
-        track_length=model.track_length,
-        observations_per_photo=model.observations / len(model.photos),
-        reprojection_error=model.reprojection_error,
-        inlier_pairs=len(verified),
-        inlier_matches=sum(verified.values()),
-        unreadable=dict(unreadable),
-    )
-    table.unlink(missing_ok=True)  # killed in between, it would vouch for files of two models
-    colmap.write_model(mapped, out, _colours(model, photos))
-    with whole(out / "table.md") as file:
-        file.write_text(done.table().markdown() + "\n")
-    _write(table, {**asdict(done), "made_from": made_from})  # last: it vouches for the rest
-    return done
-
-
-def _mapped(database: Path, mapper: str, known_cameras: bool) -> Any:
-    """Points that only two photos see are left out, as COLMAP does, unless there is no model without them."""
-    # With more threads, the same matches give now this model, now another.
-    asked = colmap.MappingTask(known_cameras=known_cameras, threads=1)
-    try:
-        return colmap.map_photos(database, mapper, asked)
-    except NotReconstructed:
-        return colmap.map_photos(database, mapper, replace(asked, two_view_tracks=True))
-
-
-def _digest(funnel: Funnel, mapper: str, known_cameras: bool) -> str:
-    pairs = sorted((*pair, count, funnel.inliers[pair]) for pair, count in funnel.matches.items())
-    return fingerprints.values([list(funnel.keypoints.items()), pairs, mapper, known_cameras])
-
-
-def _colours(model: Model, photos: Mapping[str, Path]) -> Array:
-    """(M, 3) uint8 RGB, the mean over the keypoints that see a point; black where its photos cannot be read."""
-    total, count = np.zeros((len(model.xyz), 3)), np.zeros((len(model.xyz), 1))
-    for photo in model.photos:
-        pixels = cv2.imread(str(photos[photo.name]))  # turned upright, as the keypoints are
-        width, height = photo.camera.size
-        if pixels is None or pixels.shape[:2] != (height, width):
-            continue
-        seen = photo.points >= 0
-        x, y = np.rint(photo.xy[seen]).astype(int).clip(0, (width - 1, height - 1)).T
-        np.add.at(total, photo.points[seen], pixels[y, x, ::-1])
-        np.add.at(count, photo.points[seen], 1)
-    return np.rint(total / np.maximum(count, 1)).astype(np.uint8)
-
-
-def _write(path: Path, value: Mapping[str, Any]) -> None:
-    with whole(path) as file:
-        file.write_text(json.dumps(value, indent=1) + "\n")

@@ -68,9 +68,18 @@ class Scene:
 
 
 def reconstruct_sift(
-    photos: Sequence[Path], work: Path, *, max_keypoints: int, threads: int = -1, progress: Progress = silent
+    photos: Sequence[Path],
+    work: Path,
+    *,
+    max_keypoints: int,
+    threads: int = -1,
+    mapping_threads: int = 1,
+    progress: Progress = silent,
 ) -> Scene:
-    """SIFT, matching and incremental mapping in the folder `work`; what is done there already is not done again."""
+    """SIFT, matching and incremental mapping in the folder `work`; what is done there already is not done again.
+
+    threads: that match; mapping_threads: with more than one, the same photos do not always give the same scene.
+    """
     colmap.pycolmap()  # a missing package is told before anything is read
     readable, unreadable = _grey_copies(photos, work / "photos", progress)
     if len(readable) < SMALLEST_MODEL:
@@ -81,7 +90,7 @@ def reconstruct_sift(
     colmap.match_sift(database, neighbours=None if len(readable) <= EXHAUSTIVE else NEIGHBOURS, threads=threads)
     progress(0, 1, "mapping")
     # Depth is needed at as many keypoints as there are, so points that two photos see count as well.
-    asked = colmap.MappingTask(smallest=SMALLEST_MODEL, two_view_tracks=True, most_models=3, threads=threads)
+    asked = colmap.MappingTask(smallest=SMALLEST_MODEL, two_view_tracks=True, most_models=3, threads=mapping_threads)
     model = colmap.map_photos(database, asked=asked)
     return _scene(colmap.as_arrays(model), database, work / "photos", unreadable)
 

@@ -44,6 +44,16 @@ def whole(path: str | Path) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def make_folder(path: str | Path) -> Path:
+    """The folder, made if it is not there, or the sentence that says why not."""
+    path = Path(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"cannot write to {path}: {error.strerror}; choose another folder.") from None
+    return path
+
+
 def _umask() -> int:
     current = os.umask(0)
     os.umask(current)

@@ -1,18 +1,20 @@
-"""Other people's parts: installed packages add rows to our tables by entry points, without a fork.
+"""The rows of our tables, and how installed packages add theirs, without a fork.
 
     [project.entry-points."hynet.losses"]
     mine = "my_package.losses:mine"
 
-A row is looked up by its name alone and imported when it is first used, so a package that is broken stops nobody who
-does not ask for it.
+A row names what it stands for in the same notation, and imports it when it is first used: looking at a table costs
+nothing, and a broken package stops nobody who does not ask for its part.
 """
 
 from __future__ import annotations
 
+import pkgutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from importlib.metadata import entry_points
+from typing import Any, Generic, TypeVar
 
 from ..errors import HynetError
 
@@ -23,31 +25,66 @@ class BrokenPlugin(HynetError):
     """A package announces a part that cannot be imported."""
 
 
+Made = TypeVar("Made", covariant=True)
+
+
 @dataclass(frozen=True)
-class Plugin:
-    """A row that an installed package adds to one of our tables."""
+class Part(Generic[Made]):
+    """A row of a table. Calling it calls what it names: a class, a function."""
 
-    entry: EntryPoint
+    where: str  # "package.module:name", or a module alone
+    about: str = ""  # in one line; a plug-in says it in its docstring
+    package: str = ""  # that brings it; empty: ours
 
-    @property
-    def package(self) -> str:
-        return self.entry.dist.name if self.entry.dist else self.entry.module
+    def __call__(self, *values: Any, **options: Any) -> Made:
+        return self.imported()(*values, **options)
 
-    def load(self) -> Any:
-        """What the package offers, imported now."""
+    def imported(self) -> Any:
+        """What the row names, imported now."""
+        if not self.package:
+            return pkgutil.resolve_name(self.where)
         try:
-            return self.entry.load()
+            return pkgutil.resolve_name(self.where)
         except Exception as error:  # whatever its import runs into is its own
             raise BrokenPlugin(
-                f"{self.entry.name} of the package {self.package} cannot be loaded ({type(error).__name__}: {error}); "
-                "mend the package or uninstall it."
+                f"{self.where} of the package {self.package} cannot be imported ({type(error).__name__}: {error}); "
+                "fix the package or uninstall it."
             ) from None
 
-    def __call__(self, *values: Any, **options: Any) -> Any:
-        return self.load()(*values, **options)
+    def summary(self) -> str:
+        """What it is, in one line."""
+        if not self.package:
+            return self.about
+        first_line = (self.imported().__doc__ or "").strip().partition("\n")[0]
+        return f"{first_line} (from {self.package})".strip()
+
+
+Row = TypeVar("Row", bound=Part[Any])
+
+
+def with_plugins(group: str, rows: Mapping[str, Row], kind: type[Row]) -> dict[str, Row]:
+    """A table of ours with the rows that packages add to it: the entry points of the group `hynet.losses` and so on.
+
+    kind: the class of the rows. A name that we use ourselves stays ours.
+    """
+    added = {
+        entry.name: kind(entry.value, package=entry.dist.name if entry.dist else entry.module)
+        for entry in sorted(_installed().select(group=f"hynet.{group}"), key=lambda entry: entry.name)
+    }
+    return {**rows, **{name: row for name, row in added.items() if name not in rows}}
+
+
+def importable(table: Mapping[str, Row]) -> Iterator[tuple[str, Row]]:
+    """The rows of a table without plug-ins that cannot be imported; ours come first."""
+    for name, row in table.items():
+        try:
+            row.imported()
+        except BrokenPlugin:
+            continue
+        yield name, row
 
 
 @cache
-def plugins(table: str) -> dict[str, Plugin]:
-    """What installed packages add to a table, by name: plugins("losses") are the entry points of `hynet.losses`."""
-    return {entry.name: Plugin(entry) for entry in sorted(entry_points(group=f"hynet.{table}"), key=lambda e: e.name)}
+def _installed() -> Any:
+    """All entry points of all packages, looked for once."""
+    return entry_points()

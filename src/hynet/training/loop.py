@@ -24,6 +24,8 @@ from ..errors import BadInput, BadWeights, HynetError, choose
 from ..losses import LOSSES, Loss, LossTerms
 from ..metrics import fpr95
 from ..mining import Strangers, certainly_different
+from ..system.files import make_folder
+from ..system.locks import alone
 from ..system.machine import keep_memory_mapped
 from ..types import Array, PatchPairs, PatchSet
 from . import checkpoints, distributed
@@ -378,13 +380,14 @@ def _due(minutes: float | None, since: float, otherwise: bool = False) -> bool:
 
 @contextmanager
 def _logging(out: Path, about: Mapping[str, Any], step: int, watch: Watch) -> Iterator[Watch]:
-    """The first process writes; the others say nothing."""
+    """The first process writes, and no other run beside it; the others say nothing."""
     if distributed.rank() != 0:
         yield unwatched
         return
-    checkpoints.describe_run(out, about)
-    with logbook(out, step, watch) as log:
-        yield log
+    with alone(make_folder(out)):
+        checkpoints.describe_run(out, about)
+        with logbook(out, step, watch) as log:
+            yield log
 
 
 @contextmanager

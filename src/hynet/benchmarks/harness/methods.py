@@ -14,9 +14,9 @@ import numpy as np
 
 from ... import detectors, extractors, images, models, patches, types
 from ...errors import BadData, BadInput
-from ...extractors import EndToEnd, find, patchwise
+from ...extractors import PhotoExtractor, find_extractor, patchwise
 from ...extractors.calibrated import saved
-from ...extractors.hloc_file import h5_names, read_h5
+from ...extractors.hloc_file import FeaturesFile
 from ...extractors.patchwise import Extractor
 from ...system import cache, fingerprints
 from ...types import Array, Features, Keypoints
@@ -67,7 +67,8 @@ def enter(
         raise BadInput("patch descriptors need a detector; name one, such as dog.")
     names = [_name(model) for model in models]
     paths = [name for name, model in zip(names, models, strict=True) if not isinstance(model, Contestant)]
-    whole = {name: find(name, setting.max_keypoints) for name in paths}
+    # "patchwise" is not a method here: each patch descriptor is one, with the detectors of the setting.
+    whole = {name: find_extractor(name, setting.max_keypoints) for name in paths if name != "patchwise"}
     apart = [model for model in models if whole.get(_name(model)) is None]
     patchwise = {each.name: each for each in contestants.enter(apart or list(SANITY))}
     methods: list[Method] = []
@@ -125,7 +126,7 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting) -> Metho
     return _cached(Method(name, features, known), ratio)
 
 
-def _end_to_end(name: str, extract: EndToEnd, setting: Setting) -> Method:
+def _end_to_end(name: str, extract: PhotoExtractor, setting: Setting) -> Method:
     known_by = fingerprints.content(Path(name)) if Path(name).is_file() else name
     made = [known_by, setting.max_keypoints, fingerprints.code(extractors, images, types)]
     method = Method(name, extract, fingerprints.values(made))
@@ -152,28 +153,10 @@ def _columns(features: Features) -> dict[str, Array]:
 
 
 def _from_file(path: Path, name: str, photos: Sequence[Path], setting: Setting) -> Method:
-    """Anyone's features; a photo is looked for by as much of its path as tells it apart from the others."""
-    stored = set(h5_names(path))
-    names: dict[Path, str] = {}
-    for photo in photos:
-        parts = photo.resolve().parts
-        for start in range(1, len(parts)):
-            tail = parts[start:]
-            if "/".join(tail) in stored:
-                names[photo] = "/".join(tail)
-                break
-        else:
-            raise BadData(f"{path} holds no features of {photo}; name its groups like the photos' paths.")
+    """Anyone's features, of all photos and of each its own."""
+    extract = FeaturesFile(path, setting.max_keypoints)
+    names = {photo: extract.name_of(photo) for photo in photos}
     shared = next((photo for photo in photos if list(names.values()).count(names[photo]) > 1), None)
     if shared is not None:
         raise BadData(f"{path} holds one group {names[shared]} for several photos; name the groups FOLDER/PHOTO.")
-
-    def features(photo: Path) -> Features:
-        found = read_h5(path, names[photo])
-        if not np.isfinite(found.descriptors).all():
-            raise BadData(f"{path} holds descriptors of {names[photo]} that are not finite; describe it again.")
-        best = np.argsort(-found.keypoints.scores, kind="stable")[: setting.max_keypoints]
-        lengths = np.maximum(np.linalg.norm(found.descriptors[best], axis=1, keepdims=True), 1e-12)
-        return Features(found.keypoints[best], found.descriptors[best] / lengths, found.image_size, found.ratio)
-
-    return Method(name, features, fingerprints.values([fingerprints.files(path), setting.max_keypoints]))
+    return Method(name, extract, fingerprints.values([fingerprints.files(path), setting.max_keypoints]))

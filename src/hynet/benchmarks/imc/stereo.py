@@ -88,11 +88,9 @@ def _one_way(first: Features, second: Features, ratio: float) -> Array:
 
 
 def _fundamental(first: Array, second: Array, seed: int) -> tuple[Array | None, Array]:
-    import pydegensac
-
     if len(first) < FEWEST:
         return None, np.zeros(len(first), bool)
-    F, inliers = pydegensac.findFundamentalMatrix(
+    F, inliers = geometry.degensac(
         first,
         second,
         px_th=THRESHOLD,
@@ -104,7 +102,6 @@ def _fundamental(first: Array, second: Array, seed: int) -> tuple[Array | None, 
         enable_degeneracy_check=True,
         seed=seed,
     )
-    inliers = np.asarray(inliers, bool)
     return (F if inliers.sum() >= FEWEST else None), inliers
 
 

@@ -1,0 +1,112 @@
+"""The matches in the database of a run folder -> a COLMAP model, a table and a point cloud there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+
+from .. import colmap
+from ..colmap import Funnel, Model, NotReconstructed
+from ..system import fingerprints
+from ..system.files import whole
+from ..types import Array, Table
+from .run_folder import write_json
+
+
+@dataclass(frozen=True)
+class Reconstructed:
+    """The largest model that the photos gave, in numbers: the columns of the ETH benchmark."""
+
+    model: str  # the folder
+    photos: int
+    registered: int
+    points: int
+    observations: int
+    track_length: float
+    observations_per_photo: float
+    reprojection_error: float  # pixels, mean over points
+    inlier_pairs: int
+    inlier_matches: int
+    unreadable: Mapping[str, str] = field(default_factory=dict)  # name -> why
+
+    def table(self) -> Table:
+        """One row, the photos that could not be read left out."""
+        columns = [key for key in asdict(self) if key not in ("model", "unreadable")]
+        return Table("Reconstruction", columns, {Path(self.model).name: asdict(self)})
+
+
+def map_folder(
+    out: Path, photos: Mapping[str, Path], unreadable: Mapping[str, str], mapper: str, known_cameras: bool
+) -> Reconstructed:
+    """From disk, where the model there was made from the same matches."""
+    funnel = colmap.read_funnel(out / "database.db")
+    made_from = _digest(funnel, mapper, known_cameras)
+    table = out / "table.json"
+    if table.exists() and all((out / name).exists() for name in colmap.MODEL_FILES):
+        told = json.loads(table.read_text())
+        if told.pop("made_from", None) == made_from:
+            return Reconstructed(**{**told, "model": str(out), "photos": len(photos), "unreadable": dict(unreadable)})
+    verified = {pair: count for pair, count in funnel.inliers.items() if count}
+    try:
+        mapped = _mapped(out / "database.db", mapper, known_cameras)
+    except NotReconstructed:
+        raise NotReconstructed(
+            f"the {len(funnel.keypoints)} photos overlap too little to be reconstructed, or show the scene from one "
+            f"spot only: {len(verified)} of {len(funnel.matches)} pairs agree on a geometry; `hynet doctor {out}` says "
+            "more."
+        ) from None
+    model = colmap.as_arrays(mapped)
+    done = Reconstructed(
+        model=str(out),
+        photos=len(photos),
+        registered=len(model.photos),
+        points=len(model.xyz),
+        observations=model.observations,
+        track_length=model.track_length,
+        observations_per_photo=model.observations / len(model.photos),
+        reprojection_error=model.reprojection_error,
+        inlier_pairs=len(verified),
+        inlier_matches=sum(verified.values()),
+        unreadable=dict(unreadable),
+    )
+    table.unlink(missing_ok=True)  # killed in between, it would vouch for files of two models
+    colmap.write_model(mapped, out, _colours(model, photos))
+    with whole(out / "table.md") as file:
+        file.write_text(done.table().markdown() + "\n")
+    write_json(table, {**asdict(done), "made_from": made_from})  # last: it vouches for the rest
+    return done
+
+
+def _mapped(database: Path, mapper: str, known_cameras: bool) -> Any:
+    """Points that only two photos see are left out, as COLMAP does, unless there is no model without them."""
+    asked = colmap.MappingTask(known_cameras=known_cameras, refined=True)
+    try:
+        return colmap.map_photos(database, mapper, asked)
+    except NotReconstructed:
+        return colmap.map_photos(database, mapper, replace(asked, two_view_tracks=True))
+
+
+def _digest(funnel: Funnel, mapper: str, known_cameras: bool) -> str:
+    pairs = sorted((*pair, count, funnel.inliers[pair]) for pair, count in funnel.matches.items())
+    return fingerprints.values([list(funnel.keypoints.items()), pairs, mapper, known_cameras])
+
+
+def _colours(model: Model, photos: Mapping[str, Path]) -> Array:
+    """(M, 3) uint8 RGB, the mean over the keypoints that see a point; black where its photos cannot be read."""
+    total, count = np.zeros((len(model.xyz), 3)), np.zeros((len(model.xyz), 1))
+    for photo in model.photos:
+        pixels = cv2.imread(str(photos[photo.name]))  # turned upright, as the keypoints are
+        width, height = photo.camera.size
+        if pixels is None or pixels.shape[:2] != (height, width):
+            continue
+        seen = photo.points >= 0
+        x, y = np.rint(photo.xy[seen]).astype(int).clip(0, (width - 1, height - 1)).T
+        np.add.at(total, photo.points[seen], pixels[y, x, ::-1])
+        np.add.at(count, photo.points[seen], 1)
+    return np.rint(total / np.maximum(count, 1)).astype(np.uint8)

@@ -1,0 +1,76 @@
+"""One writer at a time. The system drops a lock together with its process, however that ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ..errors import BadInput
+
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing is locked
+    fcntl = None  # type: ignore[assignment]
+
+
+class InUse(BadInput):
+    """Another process writes there."""
+
+
+@contextmanager
+def alone(target: str | Path, *, wait: bool = False) -> Iterator[None]:
+    """The only writer of a file, or of all that is in a folder; whoever comes second waits, or is told who it is.
+
+    The lock is a hidden file in the folder or beside the file, and goes when the block ends.
+    """
+    target = Path(target)
+    lock = target / ".lock" if target.is_dir() else target.with_name(f".{target.name}.lock")
+    file = _locked(lock, target, wait)
+    try:
+        yield
+    finally:
+        if file is not None:
+            with suppress(OSError):
+                lock.unlink()  # while we hold it: whoever has opened it sees that it is gone, and makes a new one
+            os.close(file)
+
+
+def _locked(lock: Path, target: Path, wait: bool) -> int | None:
+    """The open lock file; None where the file system knows no locks."""
+    while fcntl:
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise BadInput(f"cannot write {target}: {error.strerror}; choose another place.") from None
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            holder = os.read(file, 32).decode(errors="replace").strip()
+            os.close(file)
+            raise InUse(
+                f"another run is at work in {target}{f' (process {holder})' if holder.isdigit() else ''}; "
+                "wait until it is done, or choose another place."
+            ) from None
+        except OSError:  # such as a network drive without locks
+            os.close(file)
+            return None
+        except BaseException:  # Ctrl-C while we wait
+            os.close(file)
+            raise
+        if _is_there(lock, file):
+            with suppress(OSError):  # a full disk
+                os.ftruncate(file, 0)
+                os.write(file, f"{os.getpid()}\n".encode())
+            return file
+        os.close(file)  # the one before us has just taken it away
+    return None
+
+
+def _is_there(lock: Path, file: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(lock), os.fstat(file))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,155 @@
+"""Work in a process of its own: it can be stopped at any moment, given limits, and shares no state with ours.
+
+    with Helper() as helper:
+        helper.call("package.module:function", value, option=2)
+
+The process starts with the first call, or with `start`, and waits for the next one until it is closed or we end.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from typing import Any
+
+from ..errors import HynetError
+
+
+class EndedEarly(HynetError, RuntimeError):
+    """The process crashed, was killed, or took too long."""
+
+
+class Helper:
+    """A Python process that calls functions for us, one at a time; threads may share it."""
+
+    def __init__(self, memory: int | None = None) -> None:
+        """memory: bytes of data it may hold, where the system can limit that."""
+        self._memory = memory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._owner = os.getpid()
+        self._lock = threading.RLock()
+
+    def start(self) -> None:
+        """Start the process without waiting for it."""
+        if self._owner != os.getpid():  # a fork of ours has the pipes, but must not use them
+            self._process, self._owner, self._lock = None, os.getpid(), threading.RLock()
+        with self._lock:
+            if self._process is None or self._process.poll() is not None:
+                program = "import sys; sys.path[:] = {!r}; from {} import serve; serve({}, {})"
+                command = program.format(sys.path, __name__, os.getpid(), self._memory)
+                self._process = subprocess.Popen(
+                    [sys.executable, "-c", command],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                )
+                atexit.register(self.close)
+
+    def call(self, function: str, *values: Any, seconds: float | None = None, **options: Any) -> Any:
+        """What "module:function" returns or raises there. Whatever interrupts us ends the process."""
+        self.start()
+        with self._lock:
+            process = self._process
+            assert process is not None
+            assert process.stdin is not None
+            assert process.stdout is not None
+            limit = threading.Timer(seconds, process.kill) if seconds is not None else None
+            if limit:
+                limit.start()
+            try:
+                pickle.dump((function, values, options), process.stdin, pickle.HIGHEST_PROTOCOL)
+                process.stdin.flush()
+                result, error = pickle.load(process.stdout)
+            except (EOFError, OSError, pickle.UnpicklingError):
+                code = process.wait()
+                self.close()
+                raise EndedEarly(f"the process that ran {function} ended early ({_how(code)}).") from None
+            except BaseException:
+                self.close()  # its answer would be taken for that of the next call
+                raise
+            finally:
+                if limit:
+                    limit.cancel()
+        if error is not None:
+            raise error
+        return result
+
+    def close(self) -> None:
+        """End the process now, whatever it does."""
+        process, self._process = self._process, None
+        atexit.unregister(self.close)
+        if process is None or self._owner != os.getpid():
+            return
+        process.kill()
+        for pipe in (process.stdin, process.stdout):
+            if pipe:
+                with suppress(OSError):  # what it was never sent
+                    pipe.close()
+        process.wait()
+
+    def __enter__(self) -> Helper:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+def serve(parent: int, memory: int | None = None) -> None:
+    """The life of a helper: read a call, answer it, until the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
+    calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # libraries print, and our answers are not for them
+    if memory is not None:
+        limit_memory(memory)
+    threading.Thread(target=end_with, args=(parent,), daemon=True).start()
+    while True:
+        try:
+            function, values, options = pickle.load(calls)
+        except EOFError:
+            return
+        answer: tuple[Any, BaseException | None]
+        try:
+            module, _, name = function.partition(":")
+            answer = getattr(importlib.import_module(module), name)(*values, **options), None
+        except Exception as error:
+            answer = None, _portable(error)
+        pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
+        answers.flush()
+
+
+def end_with(parent: int) -> None:
+    """A parent that was killed cannot end us, and its successor would work in the same folder."""
+    while os.getppid() == parent:
+        time.sleep(0.2)
+    os._exit(1)
+
+
+def limit_memory(size: int) -> None:
+    """Let this process hold so many bytes of data: what asks for more gets a MemoryError. Nothing where unknown."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (size, hard))
+
+
+def _portable(error: Exception) -> Exception:
+    """The error as it can be sent; one that cannot keeps its words."""
+    try:
+        pickle.loads(pickle.dumps(error))
+        return error
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+def _how(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
