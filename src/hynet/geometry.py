@@ -42,7 +42,10 @@ class Fit:
     matches: Matches  # those that agree
     model: Array | None  # (3, 3): fundamental or homography in pixels, essential in K^-1 pixels
     inliers: Array  # (K,) bool, of all matches given
-    pose: Pose | None = None  # only for "essential"
+    pose: Pose | None = None  # only for "essential" and "shared-focal"
+    geometry: str = "none"  # what was fitted
+    why: str = ""  # why that geometry, where "auto" chose it
+    fundamental: Array | None = None  # (3, 3) in pixels, of every geometry but "homography"
 
     def __len__(self) -> int:
         return len(self.matches)
@@ -213,6 +216,27 @@ def relative_pose(
     return (Pose(found.R, found.t), inliers) if inliers.any() else (None, inliers)
 
 
+def shared_focal(
+    first: Array, second: Array, threshold: float, *, image_size: tuple[int, int], seed: int = 0
+) -> tuple[Pose | None, float, Array]:
+    """By PoseLib from six matches: the pose and the focal length in pixels, of one camera that took both photos."""
+    import poselib
+
+    if len(first) < 6:
+        return None, 0.0, _nothing(first)[1]
+    centre = camera(1.0, image_size)[:2, 2]
+    found, info = poselib.estimate_shared_focal_relative_pose(
+        np.asarray(first, np.float64) - centre,
+        np.asarray(second, np.float64) - centre,
+        np.zeros(2),
+        {"max_epipolar_error": threshold, "seed": seed, "max_iterations": MAX_ITERATIONS, "success_prob": CONFIDENCE},
+        {},
+    )
+    inliers, focal = np.asarray(info["inliers"], bool), float(found.camera1.focal())
+    sound = inliers.any() and np.isfinite(focal) and focal > 0
+    return (Pose(found.pose.R, found.pose.t) if sound else None), focal, inliers
+
+
 def _poselib_camera(K: Array) -> dict[str, object]:
     # Its size is not used for a pinhole camera, but has to be there.
     return {"model": "PINHOLE", "width": 0, "height": 0, "params": [K[0, 0], K[1, 1], K[0, 2], K[1, 2]]}
@@ -227,6 +251,7 @@ def _nothing(points: Array) -> Found:
 # geometry -> (matches that fix a model, models they fix, chance that a random match is within t pixels of it)
 CHANCE: dict[str, tuple[int, int, Callable[[float, int, int], float]]] = {
     "fundamental": (7, 3, lambda t, width, height: 2 * t * np.hypot(width, height) / (width * height)),
+    "shared-focal": (6, 15, lambda t, width, height: 2 * t * np.hypot(width, height) / (width * height)),
     "essential": (5, 10, lambda t, width, height: 2 * t * np.hypot(width, height) / (width * height)),
     "homography": (4, 1, lambda t, width, height: pi * t * t / (width * height)),
 }

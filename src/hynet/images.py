@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import cv2
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from .errors import BadInput, DataNotFound, UnreadableImage
 from .types import Array
@@ -20,6 +20,11 @@ MAX_PIXELS = 250_000_000
 # Named, so that Pillow tries no other: its EPS reader, for one, would start another program.
 FORMATS = ("JPEG", "PNG", "PPM", "TIFF", "WEBP", "BMP", "GIF")
 SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pnm", ".tif", ".tiff", ".webp", ".bmp", ".gif"}
+
+FILM_DIAGONAL = 43.2666  # mm of 36 x 24: the angle across it is what EXIF's 35 mm field keeps
+FOCAL_PLANE_MM = {2: 25.4, 3: 10.0, 4: 1.0, 5: 0.001}  # EXIF's unit of pixels on the sensor -> mm
+CROPPED = 0.02  # of the shorter side
+FOCALS = (0.2, 20.0)  # of the longer side: fish-eyes and the longest telephoto lenses; what is outside is an error
 
 _OPENING = threading.Lock()
 
@@ -35,6 +40,24 @@ def read(source: str | Path | Array) -> Array:
 def read_colour(source: str | Path | Array) -> Array:
     """The same as (H, W, 3) uint8 RGB, for networks that look at colours; a grey photo has three equal channels."""
     return _rgb(source) if isinstance(source, np.ndarray) else _decode(Path(source), _rgb)
+
+
+def focal(path: str | Path) -> float | None:
+    """The focal length in pixels that a photo's EXIF tells; None where it tells none, or has been cropped."""
+    with Path(path).open("rb") as file, _open(file, Path(path)) as photo:
+        size, tags = photo.size, photo.getexif().get_ifd(ExifTags.IFD.Exif)
+    taken = [_number(tags.get(tag)) for tag in (ExifTags.Base.ExifImageWidth, ExifTags.Base.ExifImageHeight)]
+    scale = 1.0  # pixels of the photo for each that the camera took
+    if all(taken):
+        scale = max(size) / max(taken)
+        if abs(min(taken) * scale - min(size)) > CROPPED * min(size):
+            return None
+    pixels = _number(tags.get(ExifTags.Base.FocalLengthIn35mmFilm)) * np.hypot(*size) / FILM_DIAGONAL
+    if not pixels:
+        unit = FOCAL_PLANE_MM.get(int(_number(tags.get(ExifTags.Base.FocalPlaneResolutionUnit)) or 2), 0)
+        density = _number(tags.get(ExifTags.Base.FocalPlaneXResolution)) / unit if unit else 0
+        pixels = _number(tags.get(ExifTags.Base.FocalLength)) * density * scale
+    return float(pixels) if FOCALS[0] < pixels / max(size) < FOCALS[1] else None
 
 
 def shrink(image: Array, longest: int) -> tuple[Array, float]:
@@ -69,6 +92,15 @@ def list_photos(folder: str | Path) -> list[Path]:
     if not photos:
         raise DataNotFound(f"no photos in {folder}; it needs files that end in {', '.join(sorted(SUFFIXES))}.")
     return photos
+
+
+def _number(value: Any) -> float:
+    """A value of EXIF, which may be missing, a fraction by zero, or anything; 0 stands for none."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, ZeroDivisionError):
+        return 0.0
+    return number if np.isfinite(number) and number > 0 else 0.0
 
 
 def _decode(path: Path, convert: Callable[[Array], Array]) -> Array:

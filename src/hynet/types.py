@@ -128,6 +128,7 @@ class Features:
     descriptors: Array  # (N, D) float32 unit rows
     image_size: tuple[int, int]  # (width, height) of the original photo
     ratio: float | None = None  # the ratio test that suits the descriptor; `match` uses it unless told otherwise
+    focal: float | None = None  # of the camera, in pixels of the original photo, where it is known
 
     def __post_init__(self) -> None:
         if self.descriptors.ndim != 2 or len(self.descriptors) != len(self.keypoints):
