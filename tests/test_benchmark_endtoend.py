@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
 import cv2
 import h5py
@@ -14,16 +16,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hynet import geometry
-from hynet.benchmarks import homography
+from hynet.benchmarks import BENCHMARKS, homography
 from hynet.benchmarks.harness import methods
 from hynet.benchmarks.harness.contestants import Contestant
 from hynet.benchmarks.harness.methods import Setting
-from hynet.benchmarks.imc import evaluate as imc
+from hynet.benchmarks.imc import paper as imc_paper
 from hynet.benchmarks.imc.evaluate import multiview, stereo
 from hynet.cli import main
 from hynet.datasets import scenes, synthetic
+from hynet.datasets.scenes import View
 from hynet.descriptors import DESCRIPTORS
 from hynet.errors import BadData, BadInput
+from hynet.geometry import Pose
 from hynet.types import Features, Keypoints
 
 
@@ -83,7 +87,7 @@ def sequences(tmp_path_factory):
 
 def test_features_that_sit_right_are_perfect_and_others_are_not(sequences):
     files = (sequences / "right.h5", sequences / "wrong.h5")
-    found = homography.run([], sequences, features=files, against="wrong")
+    found = BENCHMARKS["homography"]([], sequences, features=files, against="wrong")
     right, wrong = found.rows["right"], found.rows["wrong"]
     assert right["mma1"] == right["mma10"] == right["repeatability"] == 100
     assert right["auc3"] > 99
@@ -95,7 +99,7 @@ def test_features_that_sit_right_are_perfect_and_others_are_not(sequences):
 
 
 def test_descriptors_share_their_keypoints_and_sanity_rows_score_nothing(sequences):
-    found = homography.run(["rootsift", "beblid"], sequences, max_keypoints=300)
+    found = BENCHMARKS["homography"](["rootsift", "beblid"], sequences, max_keypoints=300)
     assert list(found.rows) == ["rootsift", "beblid", "random", "constant"]
     assert len({row["repeatability"] for row in found.rows.values()}) == 1
     assert found.rows["rootsift"]["mma3"] > 50
@@ -110,16 +114,16 @@ def test_descriptors_share_their_keypoints_and_sanity_rows_score_nothing(sequenc
 def test_sequences_named_as_hpatches_names_them_are_also_told_apart(sequences, tmp_path):
     shutil.copytree(sequences / "graf", tmp_path / "v_graf")
     shutil.copytree(sequences / "wall", tmp_path / "i_wall")
-    found = homography.run(["rootsift"], tmp_path, max_keypoints=100)
+    found = BENCHMARKS["homography"](["rootsift"], tmp_path, max_keypoints=100)
     row, per = found.rows["rootsift"], found.details["sequences"]["rootsift"]
     assert row["mma3_illumination"] == pytest.approx(np.mean(per["i_wall"]["mma3"]), abs=1e-3)
     assert row["mma3_viewpoint"] == pytest.approx(np.mean(per["v_graf"]["mma3"]), abs=1e-3)
     assert row["mma3_viewpoint"] != row["mma3_illumination"]
-    assert "mma3_viewpoint" not in homography.run(["rootsift"], sequences, max_keypoints=100).rows["rootsift"]
+    assert "mma3_viewpoint" not in BENCHMARKS["homography"](["rootsift"], sequences, max_keypoints=100).rows["rootsift"]
 
 
 def test_two_detectors_give_two_rows_a_model(sequences):
-    found = homography.run(["rootsift"], sequences, detector=("dog", "keynet"), max_keypoints=100)
+    found = BENCHMARKS["homography"](["rootsift"], sequences, detector=("dog", "keynet"), max_keypoints=100)
     assert list(found.rows)[:2] == ["dog+rootsift", "keynet+rootsift"]
     assert {(one.method, one.rival) for one in found.comparisons} == {("keynet+rootsift", "dog+rootsift")}
 
@@ -172,16 +176,16 @@ def test_the_second_run_describes_nothing(sequences):
             return DESCRIPTORS["rootsift"]().describe(patches)
 
     model = Contestant("counting", Counting(), fingerprint="counting")
-    first = homography.run([model], sequences, max_keypoints=100)
+    first = BENCHMARKS["homography"]([model], sequences, max_keypoints=100)
     before = Counting.described
-    assert homography.run([model], sequences, max_keypoints=100).rows == first.rows
+    assert BENCHMARKS["homography"]([model], sequences, max_keypoints=100).rows == first.rows
     assert Counting.described == before > 0
 
 
 def test_no_features_at_all_are_an_answer(tmp_path, sequences):
     nothing = features(np.zeros((0, 2)), np.zeros((0, 32)))
     write_h5(tmp_path / "none.h5", {f"{s}/{k}.png": nothing for s in ("graf", "wall") for k in (1, 2)})
-    row = homography.run([], sequences, features=(tmp_path / "none.h5",)).rows["none"]
+    row = BENCHMARKS["homography"]([], sequences, features=(tmp_path / "none.h5",)).rows["none"]
     assert row["mma3"] == row["auc5"] == row["correct"] == row["repeatability"] == 0
 
 
@@ -234,14 +238,43 @@ def scene(tmp_path_factory):
 
 
 def test_exact_features_give_exact_poses_and_shuffled_ones_none(scene):
-    found = imc.run([], scene, features=(scene / "right.h5", scene / "wrong.h5"), against="wrong")
+    found = BENCHMARKS["imc"]([], scene, features=(scene / "right.h5", scene / "wrong.h5"), against="wrong")
     assert found.rows["right"]["maa10"] == 100
     assert found.rows["wrong"]["maa10"] < 40
     assert found.rows["random"]["maa10"] == found.rows["constant"]["maa10"] == 0
     assert max(max(pair) for pair in found.details["errors"]["right"]["tower"]) < 0.2
     (better,) = found.comparisons
     assert better.difference == pytest.approx(100 - found.rows["wrong"]["maa10"])
-    assert "Key.Net + HyNet" in found.paper.rows
+    assert found.paper is None
+    assert "Key.Net + HyNet 64.07" in found.notes[-1]
+
+
+def test_the_papers_poses_stand_beside_its_own_scenes_only(scene):
+    (tower,) = scenes.load(scene)
+    whole = [
+        replace(tower, name=f"imc/{name}", views={f"{name}{k}": None for k in range(100)}) for name in imc_paper.SCENES
+    ]
+    assert imc_paper.is_papers(whole)
+    assert not imc_paper.is_papers(whole[:2])
+    assert not imc_paper.is_papers([*whole[:2], replace(whole[2], views={"0": None})])
+
+
+def test_a_pose_whose_points_are_all_farther_than_fifty_baselines_is_scored_as_opencv_finds_it():
+    rng = np.random.default_rng(0)
+    points = rng.uniform((-300, -300, 900), (300, 300, 1100), (60, 3))  # baseline 1
+    K = np.array([[800.0, 0, 320], [0, 800, 240], [0, 0, 1]])
+    moved = Pose(np.eye(3), np.array([1.0, 0, 0]))
+    seen = [(points + shift) @ K.T for shift in (0, moved.translation)]
+    a, b = (each[:, :2] / each[:, 2:] for each in seen)
+    views = View(Path("a"), K, Pose(np.eye(3), np.zeros(3))), View(Path("b"), K, moved)
+    F = geometry.fundamental_from_pose(moved, K, K)
+    in_front, rotation, translation, _ = cv2.recoverPose(K.T @ F @ K, geometry.rays(a, K), geometry.rays(b, K))
+    assert in_front == 0  # what it would reject
+    found = geometry.pose_from_fundamental(F, a, b, first_K=K, second_K=K)
+    assert geometry.pose_error(found, Pose(rotation, translation[:, 0])) == 0
+    rows = np.column_stack([np.arange(60)] * 2)
+    features_of = tuple(features(each, np.eye(60)) for each in (a, b))
+    assert stereo.pose_errors(rows, features_of, views, seeds=1)[0] != stereo.FAILED
 
 
 def test_scenes_count_alike(tmp_path):
@@ -254,7 +287,7 @@ def test_scenes_count_alike(tmp_path):
             group = file[name.rsplit("/", 1)[1]]
             mixed[name] = features(np.array(group["keypoints"]), np.array(group["descriptors"]).T.astype(np.float32))
     write_h5(tmp_path / "mixed.h5", mixed)
-    row = imc.run([], tmp_path, features=(tmp_path / "mixed.h5",)).rows["mixed"]
+    row = BENCHMARKS["imc"]([], tmp_path, features=(tmp_path / "mixed.h5",)).rows["mixed"]
     assert row["a"] == 100
     assert row["maa10"] == pytest.approx((row["a"] + row["b"]) / 2)
 
@@ -262,7 +295,7 @@ def test_scenes_count_alike(tmp_path):
 def test_no_features_fail_and_do_not_break(scene, tmp_path):
     nothing = features(np.zeros((0, 2)), np.zeros((0, 32)))
     write_h5(tmp_path / "none.h5", {f"{k}.png": nothing for k in range(3)})
-    assert imc.run([], scene, features=(tmp_path / "none.h5",)).rows["none"]["maa10"] == 0
+    assert BENCHMARKS["imc"]([], scene, features=(tmp_path / "none.h5",)).rows["none"]["maa10"] == 0
 
 
 @given(seed=st.integers(0, 1000), ratio=st.floats(0.5, 1.0), counts=st.tuples(st.integers(1, 12), st.integers(1, 12)))
@@ -309,10 +342,42 @@ def test_bad_options_leave_with_code_two(scene, options, capsys):
 def test_bags_of_exact_features_are_reconstructed_and_shuffled_ones_fail(tmp_path):
     write_scene(tmp_path / "tower", photos=6)
     files = (tmp_path / "tower" / "right.h5", tmp_path / "tower" / "wrong.h5")
-    found = imc.run([], tmp_path, task="multiview", bags=1, features=files, against="wrong")
+    found = BENCHMARKS["imc"]([], tmp_path, task="multiview", bags=1, features=files, against="wrong")
     assert found.rows["right"]["maa10"] > 80
     assert found.rows["wrong"]["maa10"] == 0
     assert found.benchmark == "imc-multiview"
+    assert any("all pairs are matched, without a list" in note for note in found.notes)
+
+
+def test_both_tasks_have_a_column_each_and_their_average(tmp_path):
+    write_scene(tmp_path / "tower", photos=6)
+    files = (tmp_path / "tower" / "right.h5", tmp_path / "tower" / "wrong.h5")
+    found = BENCHMARKS["imc"]([], tmp_path, task="both", bags=1, features=files, against="wrong")
+    right = found.rows["right"]
+    assert list(found.columns) == ["maa10", "stereo", "multiview"]
+    assert right["maa10"] == pytest.approx((right["stereo"] + right["multiview"]) / 2)
+    low, high = found.intervals["right"]["maa10"]
+    assert low <= right["maa10"] <= high
+    assert {one.column for one in found.comparisons} == {"maa10", "stereo", "multiview"}
+    assert "Key.Net + HyNet 69.46, 64.07, 74.84" in found.notes[-1]
+
+
+def test_a_bag_is_matched_where_photos_are_listed_as_seeing_the_same(tmp_path):
+    folder = write_scene(tmp_path / "tower", photos=6)
+    bag = ("0", "1", "2", "4")
+    assert len(multiview.pairs_to_match(scenes.load(tmp_path)[0], bag)) == 6
+    np.save(folder / "keys-th-0.1.npy", ["1-0", "2-4", "3-5"])
+    assert multiview.pairs_to_match(scenes.load(tmp_path)[0], bag) == [("0", "1"), ("2", "4")]
+
+
+def test_two_photos_are_no_model_of_a_bag(tmp_path):
+    folder = write_scene(tmp_path / "tower", photos=6)
+    np.save(folder / "keys-th-0.1.npy", ["0-1"])  # only these two can be joined
+    (tower,) = scenes.load(tmp_path)
+    *_, exact = methods.enter(
+        [], Setting(), files=[folder / "right.h5"], photos=[v.photo for v in tower.views.values()]
+    )
+    assert multiview.bag_credits(exact, tower, ("0", "1", "2", "3", "4"), 0.9) == 0
 
 
 def test_listed_bags_come_before_drawn_ones(tmp_path):

@@ -13,10 +13,10 @@ from PIL import Image
 import reference
 from conftest import exchange
 from hynet import metrics
+from hynet.benchmarks import BENCHMARKS
 from hynet.benchmarks.harness import distances
 from hynet.benchmarks.harness.contestants import Contestant
 from hynet.benchmarks.hpatches import csv_files as hpatches_csv
-from hynet.benchmarks.hpatches import evaluate as hpatches
 from hynet.benchmarks.hpatches import scores as hpatches_scores
 from hynet.benchmarks.hpatches import summary as hpatches_summary
 from hynet.benchmarks.hpatches import tasks as hpatches_tasks
@@ -264,10 +264,10 @@ def test_stacks_are_cut_from_image_sequences_and_those_of_removed_ones_take_no_p
         for k in range(1, 7):
             cv2.imwrite(str(tmp_path / name / f"{k}.png"), picture)
             np.savetxt(tmp_path / name / f"H_1_{k}", np.eye(3))
-    both = hpatches.run([Contestant("grey", Grey())], tmp_path)
+    both = BENCHMARKS["hpatches"]([Contestant("grey", Grey())], tmp_path)
     assert both.rows["grey"]["matching_easy"] > both.rows["random"]["matching_easy"]
     shutil.rmtree(tmp_path / "two")
-    alone = hpatches.run([Contestant("grey", Grey())], tmp_path)
+    alone = BENCHMARKS["hpatches"]([Contestant("grey", Grey())], tmp_path)
     assert list(alone.details["sequences"]) == ["one"]
     assert alone.rows["grey"]["retrieval"] is None
     assert alone.details["sequences"]["one"] == both.details["sequences"]["one"]
@@ -288,7 +288,7 @@ def test_the_release_s_own_lists_are_used_where_they_are_given(release, tmp_path
     lists = hpatches_tasks.read(tmp_path, "full", ["i_one", "v_two"], [20, 16])
     assert lists.inter.tolist() == [[0, 0, 3, 1, 1, 3], [1, 2, 5, 0, 4, 19]]
     assert lists.distractors.tolist() == [[0, 1], [1, 8], [1, 9]]
-    evaluation = hpatches.run(["sift"], release, tasks=tmp_path)
+    evaluation = BENCHMARKS["hpatches"](["sift"], release, tasks=tmp_path)
     assert "10 pairs" in evaluation.notes[0]
     with pytest.raises(BadData, match="does not have"):
         hpatches_tasks.read(tmp_path, "full", ["i_one", "v_two"], [20, 15])
@@ -311,19 +311,19 @@ def test_what_was_described_once_is_not_described_again_unless_the_data_change(r
             calls.append(len(patches))
             return patches[:, ::40, ::40].reshape(len(patches), -1).astype(np.float32)
 
-    first = hpatches.run([Contestant("mine", Counting(), "one")], release)
+    first = BENCHMARKS["hpatches"]([Contestant("mine", Counting(), "one")], release)
     described = sum(calls)
     assert described == 16 * 36
-    assert hpatches.run([Contestant("mine", Counting(), "one")], release).rows == first.rows
+    assert BENCHMARKS["hpatches"]([Contestant("mine", Counting(), "one")], release).rows == first.rows
     assert sum(calls) == described
-    hpatches.run([Contestant("mine", Counting(), "other weights")], release)
+    BENCHMARKS["hpatches"]([Contestant("mine", Counting(), "other weights")], release)
     assert sum(calls) == 2 * described
     shutil.copytree(release, tmp_path / "moved")
-    assert hpatches.run([Contestant("mine", Counting(), "one")], tmp_path / "moved").rows == first.rows
+    assert BENCHMARKS["hpatches"]([Contestant("mine", Counting(), "one")], tmp_path / "moved").rows == first.rows
     assert sum(calls) == 2 * described  # the same data elsewhere
     large, *_, small = sorted((tmp_path / "moved" / "i_one").glob("*.png"), key=lambda path: -path.stat().st_size)
     exchange(large, small.read_bytes())
-    assert hpatches.run([Contestant("mine", Counting(), "one")], tmp_path / "moved").rows != first.rows
+    assert BENCHMARKS["hpatches"]([Contestant("mine", Counting(), "one")], tmp_path / "moved").rows != first.rows
 
 
 def test_a_descriptor_that_has_diverged_is_told(release):
@@ -334,11 +334,13 @@ def test_a_descriptor_that_has_diverged_is_told(release):
             return np.full((len(patches), 4), np.nan, np.float32)
 
     with pytest.raises(BadData, match="broken gives descriptors that are not finite"):
-        hpatches.run([Contestant("broken", Broken())], release)
+        BENCHMARKS["hpatches"]([Contestant("broken", Broken())], release)
 
 
 def test_splits_choose_sequences_and_wrong_ones_are_told(release, capsys):
-    alone = hpatches.run(["sift"], release, split="view")  # distractors would have to come from other sequences
+    alone = BENCHMARKS["hpatches"](
+        ["sift"], release, split="view"
+    )  # distractors would have to come from other sequences
     assert alone.rows["sift"]["retrieval"] is None
     assert alone.rows["sift"]["matching"] > 30
     assert any(note.startswith("No retrieval") for note in alone.notes)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hynet.benchmarks import ubc
+from hynet.benchmarks import BENCHMARKS, ubc
 from hynet.benchmarks.harness.contestants import Contestant
 from hynet.cli import main
 from hynet.datasets import synthetic
@@ -53,7 +53,7 @@ class Mean:
 
 
 def test_one_set_is_scored_as_by_hand_and_sanity_rows_know_nothing(scenes):
-    evaluation = ubc.run([Contestant("mean", Mean())], scenes / "liberty")
+    evaluation = BENCHMARKS["ubc"]([Contestant("mean", Mean())], scenes / "liberty")
     pairs = sets.test_pairs(scenes / "liberty", 120)
     vectors = Mean().describe(np.asarray(sets.load(scenes / "liberty", 32).patches))
     distances = np.linalg.norm(vectors[pairs.first] - vectors[pairs.second], axis=1)
@@ -77,14 +77,16 @@ def test_the_command_writes_what_it_prints(scenes, capsys, tmp_path):
     assert written["command"].startswith("hynet evaluate ubc --model sift,rootsift --data ")
     assert written["versions"]["numpy"] == np.__version__
     text = (tmp_path / "ubc.md").read_text()
-    assert "HyNet (paper)" in text
+    assert "HyNet (paper)" not in text  # other data
+    assert "HyNet 0.84" in text
+    assert "sift - rootsift" in text
     assert "![ubc-roc-yosemite](ubc-roc-yosemite.png)" in text
     assert (tmp_path / "ubc-roc-yosemite.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_models_fill_the_columns_that_their_training_allows(scenes):
     names = ["nets/HyNet_LIB.pth", "nets/HyNet_ND.pth", "mine"]
-    evaluation = ubc.run([Contestant(name, Mean()) for name in names], scenes)
+    evaluation = BENCHMARKS["ubc"]([Contestant(name, Mean()) for name in names], scenes)
     rows = evaluation.rows
     combinations = {"ND>LIB", "YOS>LIB", "LIB>ND", "YOS>ND", "LIB>YOS", "ND>YOS"}
     assert set(rows["nets/HyNet_LIB.pth"]) & combinations == {"LIB>ND", "LIB>YOS"}
@@ -94,12 +96,43 @@ def test_models_fill_the_columns_that_their_training_allows(scenes):
     family = rows["nets/HyNet_*.pth"]
     assert set(family) & combinations == {"LIB>ND", "LIB>YOS", "ND>LIB", "ND>YOS"}
     assert family["fpr95"] == pytest.approx(np.mean([family[c] for c in set(family) & combinations]))
+    assert evaluation.paper is None
+
+
+def test_the_paper_stands_beside_the_published_sets_only(scenes, monkeypatch):
+    monkeypatch.setattr(ubc, "PATCHES", {"liberty": 120, "notredame": 120, "yosemite": 120})
+    monkeypatch.setattr(ubc, "PAIRS", 120)
+    evaluation = BENCHMARKS["ubc"]([Contestant("mine", Mean())], scenes)
     assert evaluation.paper is not None
     assert evaluation.paper.rows["HyNet"]["ND>LIB"] == 0.89
+    monkeypatch.setattr(ubc, "PATCHES", {"liberty": 120, "notredame": 120, "yosemite": 121})
+    assert BENCHMARKS["ubc"]([Contestant("mine", Mean())], scenes).paper is None
+
+
+def test_models_are_compared_on_the_same_pairs(scenes):
+    evaluation = BENCHMARKS["ubc"]([Contestant("mean", Mean()), "sift", "rootsift", "daisy"], scenes)
+    rows = evaluation.rows
+    assert [(one.method, one.rival) for one in evaluation.comparisons] == [
+        ("mean", "rootsift"),
+        ("sift", "rootsift"),
+        ("daisy", "rootsift"),
+    ]
+    for one in evaluation.comparisons:
+        assert one.difference == pytest.approx(rows[one.method]["fpr95"] - rows["rootsift"]["fpr95"])
+        low, high = one.interval
+        assert low <= one.difference <= high
+    with pytest.raises(BadInput, match="compared with 'daisy'"):
+        BENCHMARKS["ubc"](["sift"], scenes / "liberty", against="daisy")
+
+
+def test_a_model_compared_with_its_double_differs_by_nothing(scenes):
+    twins = [Contestant("one", Mean()), Contestant("other", Mean())]
+    (same,) = BENCHMARKS["ubc"](twins, scenes / "liberty", against="one").comparisons
+    assert (same.difference, same.interval) == (0, (0, 0))
 
 
 def test_a_model_that_is_tested_on_its_training_set_is_told(scenes):
-    evaluation = ubc.run([Contestant("net-liberty.pth", Mean())], scenes / "liberty")
+    evaluation = BENCHMARKS["ubc"]([Contestant("net-liberty.pth", Mean())], scenes / "liberty")
     assert any(note.endswith("tested on: net-liberty.pth.") for note in evaluation.notes)
     assert set(evaluation.rows["net-liberty.pth"]) == {"fpr95", "fpr95_hynet", "fpr95_hardnet"}
 
@@ -107,7 +140,7 @@ def test_a_model_that_is_tested_on_its_training_set_is_told(scenes):
 def test_sets_of_other_names_get_a_column_each(tmp_path):
     for seed, name in enumerate(("here", "there")):
         make(tmp_path / name, seed)
-    evaluation = ubc.run([Contestant("mean", Mean())], tmp_path)
+    evaluation = BENCHMARKS["ubc"]([Contestant("mean", Mean())], tmp_path)
     row = evaluation.rows["mean"]
     assert row["fpr95"] == pytest.approx((row["here"] + row["there"]) / 2)
     assert any("not comparable" in note for note in evaluation.notes)
@@ -135,7 +168,7 @@ def test_a_checkpoint_of_a_run_is_known_by_what_the_run_says_of_its_data(scenes,
         (tmp_path / f"run-{scene}/run.json").write_text(json.dumps({"data": {f"sets/{scene}": {}}}))
         names.append(str(tmp_path / f"run-{scene}/best.pt"))
         Path(names[-1]).touch()
-    rows = ubc.run([Contestant(name, Mean()) for name in names], scenes).rows
+    rows = BENCHMARKS["ubc"]([Contestant(name, Mean()) for name in names], scenes).rows
     assert {"LIB>ND", "LIB>YOS", "YOS>LIB", "YOS>ND"} < set(rows[str(tmp_path / "run-*/best.pt")])
     assert "LIB>YOS" not in rows[names[1]]
 
@@ -149,7 +182,7 @@ def test_what_is_no_file_is_not_taken_for_the_run_in_whose_folder_we_stand(tmp_p
 def test_sets_are_drawn_again_independently_of_each_other(tmp_path):
     for name in ("here", "there"):
         make(tmp_path / name, 0)  # the same pairs twice: their mean is known better than either
-    intervals = ubc.run([Contestant("mean", Mean())], tmp_path).intervals["mean"]
+    intervals = BENCHMARKS["ubc"]([Contestant("mean", Mean())], tmp_path).intervals["mean"]
     widths = {column: high - low for column, (low, high) in intervals.items()}
     assert 0 < widths["fpr95"] < 0.85 * widths["here"]
 
@@ -157,15 +190,15 @@ def test_sets_are_drawn_again_independently_of_each_other(tmp_path):
 def test_a_model_trained_on_every_set_there_is_still_gets_a_row(tmp_path):
     for seed, name in enumerate(("liberty", "yosemite")):
         make(tmp_path / name, seed)
-    evaluation = ubc.run([Contestant("both-lib-yos.pth", Mean())], tmp_path)
+    evaluation = BENCHMARKS["ubc"]([Contestant("both-lib-yos.pth", Mean())], tmp_path)
     assert set(evaluation.rows["both-lib-yos.pth"]) == {"fpr95", "fpr95_hynet", "fpr95_hardnet"}
     assert any(note.endswith("tested on: both-lib-yos.pth.") for note in evaluation.notes)
 
 
 def test_missing_sets_and_pairs_are_told(tmp_path, scenes):
     with pytest.raises(DataNotFound, match="no PhotoTour set"):
-        ubc.run(["sift"], tmp_path)
+        BENCHMARKS["ubc"](["sift"], tmp_path)
     with pytest.raises(DataNotFound, match="pair files there: 120"):
-        ubc.run(["sift"], scenes / "liberty", pairs=100)
+        BENCHMARKS["ubc"](["sift"], scenes / "liberty", pairs=100)
     with pytest.raises(BadInput, match="named twice"):
-        ubc.run(["sift", "sift"], scenes / "liberty")
+        BENCHMARKS["ubc"](["sift", "sift"], scenes / "liberty")

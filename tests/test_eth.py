@@ -9,6 +9,7 @@ import cv2
 import numpy as np
 import pytest
 
+from hynet.benchmarks import BENCHMARKS
 from hynet.benchmarks.eth import evaluate as eth
 from hynet.benchmarks.eth import paper as eth_paper
 from hynet.benchmarks.harness.contestants import Contestant
@@ -69,7 +70,7 @@ def test_a_model_that_only_has_a_name_is_described_again_in_each_run(strecha: Pa
 
     def registered(kind: str) -> float | None:
         mine = Contestant("mine", load(kind) if kind != "constant" else SANITY["constant"]())
-        return eth.run([mine], strecha, max_keypoints=300).rows["mine"]["registered"]
+        return BENCHMARKS["eth"]([mine], strecha, max_keypoints=300).rows["mine"]["registered"]
 
     assert registered("constant") == 0
     assert registered("rootsift") == 4

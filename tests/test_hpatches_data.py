@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from conftest import exchange
-from hynet.datasets import hpatches, sequences, synthetic
+from hynet.datasets import hpatches, hpatches_cutting, sequences, synthetic
 from hynet.errors import BadData, DataNotFound, UnknownName
 
 SIZE = (256, 192)
@@ -38,7 +38,7 @@ def photos(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def stacks(photos, tmp_path_factory):
-    return hpatches.cut(photos, tmp_path_factory.mktemp("stacks"))
+    return hpatches_cutting.cut(photos, tmp_path_factory.mktemp("stacks"))
 
 
 @pytest.fixture
@@ -79,21 +79,21 @@ def test_patches_show_the_same_place_and_jitter_makes_them_ever_less_alike(stack
 def test_without_jitter_the_patch_of_a_region_is_the_same_in_every_photo(photos):
     first, sixth = (cv2.imread(str(photos / "v_plane" / f"{k}.png"), 0) for k in (1, 6))
     H = sequences.homography(photos / "v_plane" / "H_1_6")
-    regions = hpatches._upright(np.array([[90.0, 40, 5], [80, 35, 4], [100, 40, 4]]))
-    here = hpatches._sample(hpatches._pyramid(first), regions, np.eye(3))
-    there = hpatches._sample(hpatches._pyramid(sixth), regions, H)
+    regions = hpatches_cutting._upright(np.array([[90.0, 40, 5], [80, 35, 4], [100, 40, 4]]))
+    here = hpatches_cutting._sample(hpatches_cutting._pyramid(first), regions, np.eye(3))
+    there = hpatches_cutting._sample(hpatches_cutting._pyramid(sixth), regions, H)
     assert alike(here, there).min() > 0.97
 
 
 def test_a_turned_photo_gives_turned_regions(photos):
     image = cv2.imread(str(photos / "v_plane" / "1.png"), 0)[:, :192]
     turned = np.ascontiguousarray(np.rot90(image, -1))  # from x towards y: (x, y) -> (191 - y, x)
-    blobs = hpatches._upright(np.array([[x, y, 6.0] for x in range(50, 150, 12) for y in range(50, 150, 12)]))
+    blobs = hpatches_cutting._upright(np.array([[x, y, 6.0] for x in range(50, 150, 12) for y in range(50, 150, 12)]))
     moved = blobs.copy()
     moved[:, 0, 2], moved[:, 1, 2] = 191 - blobs[:, 1, 2], blobs[:, 0, 2]
     angles = [
         np.arctan2(r[:, 1, 0], r[:, 0, 0])
-        for r in (hpatches._oriented(image, blobs), hpatches._oriented(turned, moved))
+        for r in (hpatches_cutting._oriented(image, blobs), hpatches_cutting._oriented(turned, moved))
     ]
     error = np.angle(np.exp(1j * (angles[1] - angles[0] - np.pi / 2)))
     assert np.mean(np.abs(error) < 0.05) > 0.9
@@ -102,7 +102,7 @@ def test_a_turned_photo_gives_turned_regions(photos):
 @pytest.mark.parametrize(("noise", "overlap"), [("e", 0.85), ("h", 0.72), ("t", 0.60)])
 def test_jitter_leaves_the_median_overlap_of_the_protocol(noise, overlap):
     circle = np.tile(np.array([[1.0, 0, 0], [0, 1, 0]]), (400, 1, 1))
-    jittered = hpatches._jittered(np.random.default_rng(0), circle, hpatches.JITTER[noise])
+    jittered = hpatches_cutting._jittered(np.random.default_rng(0), circle, hpatches_cutting.JITTER[noise])
     x, y = np.meshgrid(np.linspace(-2.5, 2.5, 151), np.linspace(-2.5, 2.5, 151))
     points = np.stack([x.ravel(), y.ravel()])
     inside = (points**2).sum(0) <= 1
@@ -115,12 +115,12 @@ def test_jitter_leaves_the_median_overlap_of_the_protocol(noise, overlap):
 
 def test_no_two_kept_regions_overlap_by_more_than_half():
     rng = np.random.default_rng(0)
-    regions = hpatches._upright(np.column_stack([rng.uniform(0, 100, (500, 2)), rng.uniform(1, 4, 500)]))
-    kept = regions[hpatches._clustered(rng, regions)]
+    regions = hpatches_cutting._upright(np.column_stack([rng.uniform(0, 100, (500, 2)), rng.uniform(1, 4, 500)]))
+    kept = regions[hpatches_cutting._clustered(rng, regions)]
     radius = kept[:, 0, 0]
     for k in range(len(kept)):
         others = np.arange(len(kept)) != k
-        shared = hpatches._overlap(kept[others, :, 2] - kept[k, :, 2], radius[others], radius[k])
+        shared = hpatches_cutting._overlap(kept[others, :, 2] - kept[k, :, 2], radius[others], radius[k])
         assert shared.max() <= 0.5
     assert 20 < len(kept) < 500
 
@@ -130,12 +130,12 @@ def test_overlap_of_circles_is_what_counting_pixels_gives():
     for apart, radius in [(0.0, 0.8), (0.5, 1.0), (0.9, 1.3), (0.3, 0.5), (2.5, 1.0)]:
         one, two = x**2 + y**2 <= 1, (x - apart) ** 2 + y**2 <= radius**2
         counted = (one & two).sum() / (one | two).sum()
-        computed = hpatches._overlap(np.array([[apart, 0.0]]), np.array([radius]), 1.0)[0]
+        computed = hpatches_cutting._overlap(np.array([[apart, 0.0]]), np.array([radius]), 1.0)[0]
         assert computed == pytest.approx(counted, abs=0.005)
 
 
 def test_another_seed_cuts_other_patches(photos, stacks, tmp_path):
-    other = hpatches.cut(photos, tmp_path, seed=1)
+    other = hpatches_cutting.cut(photos, tmp_path, seed=1)
     assert (other / "v_plane" / "t5.png").read_bytes() != (stacks / "v_plane" / "t5.png").read_bytes()
 
 
@@ -144,7 +144,7 @@ def test_a_finished_sequence_is_kept_and_an_unfinished_one_is_cut_again_the_same
     kept = (tmp_path / "i_plane" / "ref.png").stat().st_mtime_ns
     (tmp_path / "v_plane" / "source.json").unlink()  # as if stopped before the end
     (tmp_path / "v_plane" / "t5.png").unlink()
-    hpatches.cut(photos, tmp_path)
+    hpatches_cutting.cut(photos, tmp_path)
     assert (tmp_path / "i_plane" / "ref.png").stat().st_mtime_ns == kept
     assert (tmp_path / "v_plane" / "t5.png").read_bytes() == (stacks / "v_plane" / "t5.png").read_bytes()
 
@@ -152,14 +152,14 @@ def test_a_finished_sequence_is_kept_and_an_unfinished_one_is_cut_again_the_same
 def test_a_sequence_is_cut_again_when_the_content_of_a_photo_has_changed(photos, tmp_path):
     sequence, stack = tmp_path / "photos" / "i_plane", tmp_path / "out" / "i_plane" / "e1.png"
     shutil.copytree(photos / "i_plane", sequence)
-    hpatches.cut(sequence.parent, tmp_path / "out")
+    hpatches_cutting.cut(sequence.parent, tmp_path / "out")
     before, content = stack.stat().st_mtime_ns, stack.read_bytes()
     os.utime(sequence / "2.ppm")  # touched, but the same
-    hpatches.cut(sequence.parent, tmp_path / "out")
+    hpatches_cutting.cut(sequence.parent, tmp_path / "out")
     assert stack.stat().st_mtime_ns == before
     header, pixels = (sequence / "2.ppm").read_bytes()[:15], (sequence / "2.ppm").read_bytes()[15:]
     exchange(sequence / "2.ppm", header + bytes(level ^ 1 for level in pixels))
-    hpatches.cut(sequence.parent, tmp_path / "out")
+    hpatches_cutting.cut(sequence.parent, tmp_path / "out")
     assert stack.read_bytes() != content
 
 
@@ -205,17 +205,17 @@ def test_a_sequence_without_its_homography_or_with_a_wrong_one_is_told(tmp_path)
     with pytest.raises(DataNotFound, match=r"no SEQUENCE/ref.png"):
         hpatches.sequences(tmp_path)
     with pytest.raises(DataNotFound, match=r"no SEQUENCE/1.ppm"):
-        hpatches.cut(tmp_path, tmp_path / "out")
+        hpatches_cutting.cut(tmp_path, tmp_path / "out")
     (tmp_path / "one").mkdir()
     for k in range(1, 7):
         save(tmp_path / "one" / f"{k}.png", 200, 200)
     with pytest.raises(DataNotFound, match="no H_1_2 in"):
-        hpatches.cut(tmp_path, tmp_path / "out")
+        hpatches_cutting.cut(tmp_path, tmp_path / "out")
     for k in range(2, 7):
         (tmp_path / "one" / f"H_1_{k}").write_text("1 0 0\n0 1 0\n")
     with pytest.raises(BadData, match="H_1_2 is not an invertible 3 x 3"):
-        hpatches.cut(tmp_path, tmp_path / "out")
+        hpatches_cutting.cut(tmp_path, tmp_path / "out")
     for k in range(2, 7):
         np.savetxt(tmp_path / "one" / f"H_1_{k}", np.eye(3))
     with pytest.raises(BadData, match="has no region that lies inside all six photos"):
-        hpatches.cut(tmp_path, tmp_path / "out")
+        hpatches_cutting.cut(tmp_path, tmp_path / "out")

@@ -39,7 +39,31 @@ def test_hardtfeat_ignores_the_extra_buffers(tmp_path, patches):
     np.testing.assert_array_equal(load(tmp_path / "h.pth").describe(patches), trained.describe(patches))
 
 
-@pytest.mark.parametrize(("file", "kind"), [("tfeat-liberty.params", "TFeat"), ("hardtfeat.pth", "HardTFeat")])
+@pytest.mark.parametrize(("width", "parameters"), [(32, 502_176), (16, 191_248)])
+def test_desdis_is_recognised_in_both_widths_by_the_keys_of_its_published_weights(width, parameters, tmp_path, patches):
+    trained = descriptors.DesDis(width)
+    assert sum(weights.numel() for weights in trained.parameters()) == parameters
+    assert {key: tuple(value.shape) for key, value in trained.named_parameters()} == {
+        "layer1.1.weight": (width, 1, 3, 3),
+        "layer2.0.weight": (2 * width, width, 3, 3),
+        "layer3.0.weight": (4 * width, 2 * width, 3, 3),
+        "layer3.3.weight": (4 * width, 4 * width, 3, 3),
+        "desc.1.weight": (128, 4 * width, 4, 4),
+        "desc.1.bias": (128,),
+    }
+    torch.save(trained.state_dict(), tmp_path / "some.pth")
+    np.testing.assert_array_equal(load(tmp_path / "some.pth").describe(patches), trained.describe(patches))
+
+
+@pytest.mark.parametrize(
+    ("file", "kind"),
+    [
+        ("tfeat-liberty.params", "TFeat"),
+        ("hardtfeat.pth", "HardTFeat"),
+        ("DesDis-32.pth", "DesDis"),
+        ("DesDis-16.pth", "DesDis"),
+    ],
+)
 def test_published_weights_load_from_their_path(file, kind):
     assert type(network(shared_file(f"weights/{file}"))).__name__ == kind
 

@@ -170,3 +170,18 @@ def test_draws_are_with_replacement_and_the_same_for_the_same_seed():
     assert (drawn.sum(1) == 10).all()
     assert drawn.max() > 1
     assert (drawn == metrics.draws(10, 50)).all()
+
+
+def test_resampled_pairs_give_what_listing_them_again_gives():
+    rng = np.random.default_rng(0)
+    distances, is_match = rng.normal(size=(2, 300)), rng.random(300) < 0.5
+    distances[:, is_match] -= 1.5
+    ours = metrics.fpr95_paired_bootstrap(distances, is_match, rounds=5, seed=7)
+    drawing = np.random.default_rng(7)
+    for k in range(5):
+        counts = [metrics.draws(count, 1, drawing)[0] for count in (is_match.sum(), (~is_match).sum())]
+        rows = np.concatenate(
+            [np.repeat(np.flatnonzero(kind), count) for kind, count in zip((is_match, ~is_match), counts, strict=True)]
+        )
+        for method in range(2):
+            assert ours[method, k] == pytest.approx(metrics.fpr95(distances[method, rows], is_match[rows]))

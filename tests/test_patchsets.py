@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 from conftest import exchange
+from hynet.colmap import Camera
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.patchsets import build as patchsets
@@ -37,7 +38,7 @@ def scene(truth: synthetic.Scene) -> sfm.Scene:
     """The true cameras, SIFT keypoints, and the true place of every fifth of them as if it had been triangulated."""
     sift = cv2.SIFT.create(1500, contrastThreshold=0.02)
     photos, points = [], []
-    camera = sfm.Camera(truth.K[0, 0], truth.K[:2, 2], 0.0)
+    camera = Camera("SIMPLE_PINHOLE", (WIDTH, HEIGHT), (truth.K[0, 0], *(truth.K[:2, 2] + 0.5)))
     for number, image in enumerate(truth.photos):
         found = sift.detect(image, None)
         circles = np.array([(*k.pt, k.size / 2, np.deg2rad(k.angle)) for k in found])
@@ -54,6 +55,23 @@ def scene(truth: synthetic.Scene) -> sfm.Scene:
 @pytest.fixture(scope="module")
 def tracks(scene: sfm.Scene) -> correspondence.Tracks:
     return correspondence.tracks(scene)
+
+
+def test_near_keypoints_are_those_of_comparing_every_pair(scene):
+    """SIFT lists some places several times, with other orientations: ties and zero distances are among them."""
+    xy = scene.photos[0].keypoints.xy.astype(np.float64)
+    queries = np.vstack([xy[::2] + 3, xy[::7], [[np.nan, 1.0], [-1e6, 5.0]]])
+    apart = np.linalg.norm(queries[:, None] - xy, axis=2)
+    i, j = correspondence._near(queries, xy, 5.0)
+    assert np.array_equal(np.column_stack([i, j]), np.argwhere(apart <= 5.0))
+
+    known = np.flatnonzero(scene.photos[0].points >= 0)
+    others = np.linalg.norm(xy[:, None] - xy[known], axis=2)
+    others[known, np.arange(len(known))] = np.inf  # not itself
+    nearest, reach = correspondence._nearest(xy, known)
+    expected = np.sort(others, 1)[:, : correspondence.NEIGHBOURS]
+    assert np.sort(np.take_along_axis(others, nearest, 1), 1) == pytest.approx(expected)
+    assert reach == pytest.approx(expected[:, -1])
 
 
 def test_corresponding_keypoints_are_where_the_truth_puts_them(truth, scene, tracks):

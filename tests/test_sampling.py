@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hynet.errors import BadInput
-from hynet.training import sampling
+from hynet.training import augmentation, sampling
 from hynet.types import PatchSet
 
 
@@ -174,7 +174,7 @@ def generator(seed: int = 0) -> torch.Generator:
 
 def test_flips_and_turns_are_the_same_for_both_patches_and_all_eight_occur():
     one = torch.arange(9, dtype=torch.uint8).view(1, 1, 3, 3).expand(400, 2, 3, 3)
-    turned = sampling.flip_and_turn(one, generator())
+    turned = augmentation.flip_and_turn(one, generator())
     assert (turned[:, 0] == turned[:, 1]).all()
     assert len(torch.unique(turned[:, 0].flatten(1), dim=0)) == 8
     assert (turned.flatten(2).sort(2).values == torch.arange(9)).all()
@@ -182,27 +182,27 @@ def test_flips_and_turns_are_the_same_for_both_patches_and_all_eight_occur():
 
 def test_augmentation_without_strength_is_the_mean_of_two_by_two():
     patches = torch.randint(0, 256, (5, 2, 64, 64), dtype=torch.uint8)
-    seen = sampling.augment(patches, generator(), flips=False)
+    seen = augmentation.augment(patches, generator(), flips=False)
     mean = patches.float().view(5, 2, 32, 2, 32, 2).mean((3, 5))
     assert torch.allclose(seen, mean)
 
 
 def test_jitter_that_moves_nothing_is_the_mean_of_two_by_two():
     patches = torch.rand(5, 1, 64, 64) * 255
-    still = sampling.warp(patches, generator(), 32, strength=0.0)
+    still = augmentation.warp(patches, generator(), 32, strength=0.0)
     assert torch.allclose(still, patches.view(5, 1, 32, 2, 32, 2).mean((3, 5)), atol=1e-2)
 
 
 def test_jitter_moves_a_spot_by_at_most_what_it_says():
     patches = torch.zeros(300, 1, 64, 64)
     patches[:, :, 31:33, 31:33] = 255
-    seen = sampling.warp(patches, generator(), 32, strength=1.0)[:, 0]
+    seen = augmentation.warp(patches, generator(), 32, strength=1.0)[:, 0]
     where = (torch.arange(32) - 15.5) / 16  # in half-widths
     mass = seen.sum((1, 2))
     x, y = (seen.sum(1) * where).sum(1) / mass, (seen.sum(2) * where).sum(1) / mass
     moved = torch.maximum(x.abs(), y.abs())
-    assert moved.max() < sampling.MOST_SHIFT * sampling.MOST_SCALE * sampling.MOST_STRETCH * 1.2
-    assert moved.max() > 0.5 * sampling.MOST_SHIFT
+    assert moved.max() < augmentation.MOST_SHIFT * augmentation.MOST_SCALE * augmentation.MOST_STRETCH * 1.2
+    assert moved.max() > 0.5 * augmentation.MOST_SHIFT
     assert moved.median() > 0.02
 
 
@@ -211,9 +211,9 @@ def test_every_change_is_bounded_seeded_and_each_patch_has_its_own(name):
     smooth = torch.linspace(60, 200, 64).add(20 * torch.rand(1, generator=generator())).expand(64, 64)
     noisy = (smooth + 25 * torch.randn(64, 64, generator=generator())).clamp(0, 255).to(torch.uint8)
     patches = noisy.expand(8, 2, 64, 64)
-    plain = sampling.augment(patches, generator(), flips=False)
-    changed = sampling.augment(patches, generator(), flips=False, **{name: 1.0})
-    again = sampling.augment(patches, generator(), flips=False, **{name: 1.0})
+    plain = augmentation.augment(patches, generator(), flips=False)
+    changed = augmentation.augment(patches, generator(), flips=False, **{name: 1.0})
+    again = augmentation.augment(patches, generator(), flips=False, **{name: 1.0})
     assert torch.equal(changed, again)
     assert changed.min() >= 0
     assert changed.max() <= 255

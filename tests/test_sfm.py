@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hynet import images
+from hynet.colmap import Camera
 from hynet.datasets import synthetic
 from hynet.sfm import sift_for_patches as sfm
 
@@ -19,8 +20,11 @@ pytest.importorskip("pycolmap")
 
 @given(k=st.floats(-0.15, 0.3), x=st.floats(0, 999), y=st.floats(0, 699))
 def test_rays_undo_pixels_with_lens_distortion(k: float, x: float, y: float):
-    camera = sfm.Camera(1000.0, np.array([499.5, 349.5]), k)
+    camera = Camera("SIMPLE_RADIAL", (1000, 700), (1000.0, 500.0, 350.0, k))
     assert camera.pixels(camera.rays(np.array([[x, y]]))) == pytest.approx(np.array([[x, y]]), abs=1e-3)
+    ray = camera.rays(np.array([[x, y]]))
+    written_out = 1000 * ray * (1 + k * np.sum(ray**2)) + [499.5, 349.5]  # our pixels: the half is taken off
+    assert written_out == pytest.approx(np.array([[x, y]]), abs=1e-3)
 
 
 def test_too_few_photos_are_no_scene(tmp_path: Path):

@@ -20,7 +20,7 @@ from hynet.cli import plot, push
 from hynet.datasets import synthetic
 from hynet.descriptors import DESCRIPTORS, loading
 from hynet.errors import BadInput, BadWeights
-from hynet.training import checkpoints, logbook, loop, sampling
+from hynet.training import batches, checkpoints, logbook, loop, sampling, validation
 from hynet.training.configuration import TrainConfig, learning_rate, progress
 from hynet.training.recipes import RECIPES
 from hynet.training.tiling import Tiled
@@ -53,7 +53,7 @@ def test_a_short_run_learns(tmp_path):
     known = pairs_of(unseen, 4)
     plain = replace(SMALL, jitter=0.0, light=0.0, average=0.0, dropout=0.0, validate_minutes=60.0)
     config = replace(plain, steps=30, pairs_per_batch=24, learning_rate=0.003, schedule="linear")
-    start = loop.validation_error(loop.start(config, "cpu").network.describe, unseen, known)
+    start = validation.validation_error(loop.start(config, "cpu").network.describe, unseen, known)
     ended = loop.train(
         config, {"synthetic": synthetic.patch_set(200, 4, seed=0)}, tmp_path, validate={"unseen": (unseen, known)}
     )
@@ -68,7 +68,7 @@ def test_a_short_run_learns(tmp_path):
 def test_two_minutes_on_a_cpu_halve_the_error_of_rootsift(tmp_path):
     unseen = synthetic.patch_set(2000, 4, seed=100)
     known = pairs_of(unseen, 4)
-    rootsift = loop.validation_error(hynet.load("rootsift").describe, unseen, known)
+    rootsift = validation.validation_error(hynet.load("rootsift").describe, unseen, known)
     # Two minutes are few patches; small batches make more steps of them.
     config = replace(RECIPES["hynet-cpu"].config, minutes=2.0, pairs_per_batch=64)
     data = {"synthetic": synthetic.patch_set(5000, 4, seed=0)}
@@ -219,8 +219,8 @@ def test_a_resumed_run_keeps_a_best_that_is_newer_than_its_last(tmp_path, patche
 def test_certain_negatives_are_counted(patches):
     config = replace(SMALL, certain=True)
     one_scene = replace(patches, images=patches.points.copy(), scenes=None, places=None)
-    assert loop.negatives(config, [one_scene]) == 0
-    assert loop.negatives(replace(config, certain=False), [one_scene]) == config.pairs_per_batch - 1
+    assert batches.negatives(config, [one_scene]) == 0
+    assert batches.negatives(replace(config, certain=False), [one_scene]) == config.pairs_per_batch - 1
 
 
 def test_a_run_is_not_overwritten_nor_continued_as_another(tmp_path, patches):
@@ -341,6 +341,29 @@ def test_settings_that_make_no_run_are_refused(wrong):
 def test_an_option_that_the_loss_does_not_have_is_refused():
     with pytest.raises(BadInput, match="hardnet has no alpha"):
         loop.loss_function(TrainConfig(loss="hardnet", alpha=2.0))
+
+
+@pytest.mark.parametrize(
+    ("loss", "options", "told"),
+    [
+        ("hynet", {"margin": -1.0}, "margin of the loss hynet must be 0 or more; got -1"),
+        ("hynet", {"z": 0.0}, "z of the loss hynet must be 1e-09 or more"),
+        ("loss_b", {"margin_s": float("nan")}, "margin_s of the loss loss_b must be 0 or more; got nan"),
+        ("doap", {"bins": 1.0}, "bins of the loss doap must be 2 or more"),
+        ("l2net", {"maps": 1.0}, "l2net has no maps; it has no options"),
+    ],
+)
+def test_a_loss_says_within_which_bounds_its_options_lie(loss, options, told):
+    with pytest.raises(BadInput, match=told):
+        loop.loss_function(TrainConfig(loss=loss, loss_options=options))
+
+
+def test_every_option_of_a_loss_can_be_set_whether_or_not_it_is_a_setting_of_its_own():
+    a, p = torch.randn(2, 6, 5, generator=torch.Generator().manual_seed(0))
+    ours = loop.loss_function(TrainConfig(loss="loss_b", alpha=1.0, loss_options={"margin_s": 0.5}))(a, p)
+    assert ours.total == hynet.losses.loss_b(a, p, alpha=1.0, margin_s=0.5).total
+    bins = loop.loss_function(TrainConfig(loss="doap", loss_options={"bins": 7.0}))(a, p)
+    assert bins.total == hynet.losses.doap(a, p, bins=7).total
 
 
 def test_uncertain_negatives_are_left_out_when_asked(patches):

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .extractors.folder import extract_all
     from .extractors.patchwise import Extractor
     from .matchers.nearest import match
+    from .matchers.two_photos import match_photos
     from .matchers.verification import verify
     from .sfm.reconstruction import reconstruct
     from .types import Features, Keypoints, Matches, PatchPairs, PatchSet, Table
@@ -41,6 +42,7 @@ _HOMES = {
     "Extractor": "extractors.patchwise",
     "extract_all": "extractors.folder",
     "match": "matchers.nearest",
+    "match_photos": "matchers.two_photos",
     "verify": "matchers.verification",
     "reconstruct": "sfm.reconstruction",
     "Features": "types",
@@ -71,6 +73,7 @@ __all__ = [
     "load",
     "losses",
     "match",
+    "match_photos",
     "metrics",
     "mining",
     "reconstruct",

@@ -144,12 +144,15 @@ def fundamental_from_pose(pose: Pose, first_K: Array, second_K: Array) -> Array:
     return np.linalg.inv(second_K).T @ essential_from_pose(pose) @ np.linalg.inv(first_K)
 
 
-def pose_from_fundamental(F: Array, first: Array, second: Array, *, first_K: Array, second_K: Array) -> Pose | None:
-    """Of the four poses in E = K2' F K1, the one that puts most matches in front of both cameras; None without any."""
-    in_front, rotation, translation, _ = cv2.recoverPose(
+def pose_from_fundamental(F: Array, first: Array, second: Array, *, first_K: Array, second_K: Array) -> Pose:
+    """Of the four poses in E = K2' F K1, the one that puts most matches in front of both cameras.
+
+    OpenCV counts only points nearer than 50 baselines. Where none is, one of the four comes back all the same.
+    """
+    _, rotation, translation, _ = cv2.recoverPose(
         second_K.T @ F @ first_K, rays(first, first_K), rays(second, second_K)
     )
-    return Pose(rotation, translation[:, 0]) if in_front > 0 else None
+    return Pose(rotation, translation[:, 0])
 
 
 # --- The model most matches agree on: (model or None, (K,) bool inliers); `threshold` in pixels ---

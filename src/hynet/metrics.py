@@ -65,6 +65,25 @@ def fpr95_bootstrap(distances: Array, is_match: Array, rounds: int = ROUNDS, see
     return rng.binomial(len(others), below) / len(others)
 
 
+def fpr95_paired_bootstrap(distances: Array, is_match: Array, rounds: int = ROUNDS, seed: int = 0) -> Array:
+    """(M, K) distances of M methods on the same K pairs -> (M, rounds) FPR@95, the same pairs resampled for all."""
+    is_match = np.asarray(is_match, bool)
+    matches, others = distances[:, is_match], distances[:, ~is_match]
+    _two_kinds(distances[0], is_match, "FPR@95")
+    by_match, by_other = np.argsort(matches, axis=1), np.argsort(others, axis=1)
+    matches, others = np.sort(matches, axis=1), np.sort(others, axis=1)
+    rank = _rank(0.95, matches.shape[1])
+    rng = np.random.default_rng(seed)
+    found = np.empty((len(distances), rounds))
+    for k in range(rounds):
+        (match_counts,), (other_counts,) = (draws(values.shape[1], 1, rng) for values in (matches, others))
+        for method in range(len(distances)):
+            place = np.searchsorted(np.cumsum(match_counts[by_match[method]]), rank)
+            below = np.searchsorted(others[method], matches[method, place], side="right")
+            found[method, k] = other_counts[by_other[method, :below]].sum() / others.shape[1]
+    return found
+
+
 def roc_auc(distances: Array, is_match: Array) -> float:
     """Chance that a match is nearer than a non-match; equal distances count half."""
     _two_kinds(distances, is_match, "ROC AUC")

@@ -8,7 +8,7 @@ All values are frozen and checked once, when they are made.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -129,6 +129,9 @@ class Features:
     image_size: tuple[int, int]  # (width, height) of the original photo
     ratio: float | None = None  # the ratio test that suits the descriptor; `match` uses it unless told otherwise
     focal: float | None = None  # of the camera, in pixels of the original photo, where it is known
+    ratio: float | None = None  # the ratio test that suits the descriptor: the default of `match`
+    # geometry -> pixels within which a match counts as an inlier, as calibrated: the default of `verify`
+    thresholds: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.descriptors.ndim != 2 or len(self.descriptors) != len(self.keypoints):
@@ -136,6 +139,10 @@ class Features:
 
     def __len__(self) -> int:
         return len(self.keypoints)
+
+    def __getitem__(self, rows: Any) -> Features:
+        """The chosen features: a slice, a mask or an array of rows."""
+        return replace(self, keypoints=self.keypoints[rows], descriptors=self.descriptors[rows])
 
 
 @dataclass(frozen=True)
@@ -198,11 +205,13 @@ class Table:
 class Descriptor(Protocol):
     """Patches to unit vectors. Any square patch size goes in; it is resized once, at the door.
 
-    It may say more of itself: `support`, the patch width in sigmas it wants, and `ratio`, the ratio test that suits it.
+    A class of your own that inherits this has the defaults of `support` and `ratio`.
     """
 
     patch_size: int
     dim: int
+    support: float | None = None  # full width of a patch, in detector sigmas, that it was trained with; None: the usual
+    ratio: float | None = None  # the ratio test that suits it; None: not known
 
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, dim) float32 unit rows."""

@@ -16,7 +16,8 @@ PATCHES, PAIRS = 1_000_000, 512
 
 def run() -> list[Row]:
     torch = need("torch", "train", "the data bench")
-    from ..training.sampling import augment, mix, pairs
+    from ..training.augmentation import augment
+    from ..training.sampling import mix, pairs
     from ..types import PatchSet
 
     rng = np.random.default_rng(0)

@@ -126,7 +126,7 @@ def _fast() -> Callable[[], Stages]:
     config = TrainConfig(pairs_per_batch=PAIRS)
     data = np.random.default_rng(0).integers(0, 256, (20 * PAIRS, 32, 32), np.uint8)
     state, loss = loop.start(config, "cpu"), loop.loss_function(config)
-    model = loop.tiled(state.network, config)
+    model = loop.tiled(state.network, config, loss)
     mixture = mix([PatchSet(data, np.arange(len(data)) // 2)])
     batches = loop.batches(mixture, config, first=0, per_epoch=10, device="cpu")
 

@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_type_hints
+
+from ..types import Progress, silent
 
 if TYPE_CHECKING:
+    from .harness.contestants import Model
     from .harness.evaluation import Evaluation
 
 
@@ -21,12 +25,18 @@ class Benchmark:
     file: str  # in this folder
     about: str
 
-    def __call__(self, *args: Any, **options: Any) -> Evaluation:
-        return self.function()(*args, **options)
+    def __call__(
+        self, models: Sequence[Model], data: str | Path, *, progress: Progress = silent, **options: Any
+    ) -> Evaluation:
+        """Run it; `options` are the fields of its options."""
+        return self.function()(models, Path(data), self.options()(**options), progress)
 
     def function(self) -> Callable[..., Evaluation]:
-        """Its `run`, whose signature says which options it takes."""
-        return importlib.import_module(f".{self.file}", __package__).run
+        return importlib.import_module(f".{self.file}", __package__).evaluate
+
+    def options(self) -> type:
+        """The dataclass that its function takes as `options`; `hynet evaluate NAME` has an option for each field."""
+        return get_type_hints(self.function())["options"]
 
 
 BENCHMARKS: dict[str, Benchmark] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -36,31 +37,26 @@ WITH_RATIO = ("mma3", "auc5", "correct")
 BY_KIND = ("mma3", "auc5")
 
 
-def run(
-    models: Sequence[Model],
-    data: Path,
-    *,
-    detector: tuple[str, ...] = ("dog",),
-    max_keypoints: int = 2048,
-    upright: bool = False,
-    features: tuple[Path, ...] = (),
-    against: str | None = None,
-    progress: Progress = silent,
-) -> Evaluation:
-    """Mean matching accuracy, homography accuracy and correct matches on image sequences with H_1_k.
+@dataclass(frozen=True)
+class HomographyOptions:
+    """Whose keypoints, and how many."""
 
-    Args:
-        detector: what finds the keypoints of patch descriptors; several give a row each.
-        max_keypoints: the strongest so many of each photo.
-        upright: patch descriptors use no orientation.
-        features: features files in hloc's layout, each a row.
-        against: the method that the others are compared with; unless told rootsift, or the first.
-    """
+    detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
+    max_keypoints: int = 2048  # per photo, the strongest
+    upright: bool = False  # patch descriptors use no orientation
+    features: tuple[Path, ...] = ()  # features files in hloc's layout, each a row
+    against: str | None = None  # the method that the others are compared with; by default rootsift, or the first
+
+
+def evaluate(
+    models: Sequence[Model], data: Path, options: HomographyOptions, progress: Progress = silent
+) -> Evaluation:
+    """Mean matching accuracy, homography accuracy and correct matches on image sequences with H_1_k."""
     found = sequences.load(data)
     photos = [photo for sequence in found for photo in sequence.photos]
-    setting = Setting(detector, max_keypoints, upright)
-    methods = enter(models, setting, files=features, photos=photos)
-    rival = comparing.rival([method.name for method in methods], against)
+    setting = Setting(options.detector, options.max_keypoints, options.upright)
+    methods = enter(models, setting, files=options.features, photos=photos)
+    rival = comparing.rival([method.name for method in methods], options.against)
     samples: dict[str, list[dict[str, Array]]] = {}  # method -> sequence -> column -> (pairs,)
     for method in methods:
         samples[method.name] = []

@@ -20,10 +20,12 @@ from ..datasets import ubc
 from ..errors import BadInput, DataNotFound
 from ..system import fingerprints
 from ..types import Array, PatchPairs, Progress, Table, silent
+from .harness import comparing, papers
 from .harness.contestants import Contestant, Model, enter
 from .harness.describing import describe
 from .harness.distances import paired
-from .harness.evaluation import Curves, Evaluation
+from .harness.evaluation import Comparison, Curves, Evaluation
+from .harness.sanity import SANITY
 
 # scene -> the paper's abbreviation, and the words by which names of published weights tell what they were trained on
 SCENES = {
@@ -32,6 +34,7 @@ SCENES = {
     "yosemite": ("YOS", {"yosemite", "yos"}),
 }
 PAIRS = 100_000  # that the field tests on
+PATCHES = {"liberty": 450_092, "notredame": 468_159, "yosemite": 633_587}  # of the published sets
 VARIANTS = {
     "fpr95": metrics.fpr95,
     "fpr95_hynet": metrics.fpr95_hynet,
@@ -50,14 +53,19 @@ PAPER = {
 }
 
 
-def run(models: Sequence[Model], data: Path, *, pairs: int | None = None, progress: Progress = silent) -> Evaluation:
-    """FPR@95 on one PhotoTour set, or on each that lies in the folder.
+@dataclass(frozen=True)
+class UbcOptions:
+    """Which pairs are tested."""
 
-    Args:
-        pairs: which m50_N_N_0.txt to use; unless told that of 100,000, or the largest there is.
-    """
-    sets = [_open(root, pairs, progress) for root in _sets(Path(data))]
+    pairs: int | None = None  # which m50_N_N_0.txt to use; by default that of 100,000, or the largest there is
+    against: str | None = None  # the model that the others are compared with; by default rootsift, or the first
+
+
+def evaluate(models: Sequence[Model], data: Path, options: UbcOptions, progress: Progress = silent) -> Evaluation:
+    """FPR@95 on one PhotoTour set, or on each that lies in the folder."""
+    sets = [_open(root, options.pairs, progress) for root in _sets(data)]
     contestants = enter(models or ["default"])
+    rival = comparing.rival([contestant.name for contestant in contestants], options.against)
     cells, curves = [], {}
     for test in sets:
         lines = {}
@@ -73,6 +81,7 @@ def run(models: Sequence[Model], data: Path, *, pairs: int | None = None, progre
         curves[f"roc-{test.name}"] = Curves(title, "non-matches accepted, %", "matches accepted, %", lines, log_x=True)
 
     official = all(test.name in SCENES for test in sets)
+    same_data = all(test.patches == PATCHES.get(test.name) and len(test.pairs) == PAIRS for test in sets)
     rows, intervals = {}, {}
     for method, own in _by_method(cells, [contestant.name for contestant in contestants]).items():
         rows[method] = {variant: float(np.mean([cell.values[variant] for cell in own])) for variant in VARIANTS}
@@ -90,11 +99,12 @@ def run(models: Sequence[Model], data: Path, *, pairs: int | None = None, progre
         rows,
         intervals,
         title=f"FPR@95 in % on {', '.join(test.name for test in sets)}",
-        paper=_paper(columns),
+        paper=_paper(columns) if same_data else None,
         lower_is_better=columns,
+        comparisons=_comparisons(cells, sets, rival),
         pictures=curves,
         details={"cells": [cell.told() for cell in cells]},
-        notes=_notes(sets, official, [cell.method for cell in cells if cell.test in cell.trained]),
+        notes=_notes(sets, official, same_data, [cell.method for cell in cells if cell.test in cell.trained]),
     )
 
 
@@ -118,6 +128,7 @@ class _Set:
 
     name: str
     root: Path
+    patches: int  # of the whole set
     rows: Array  # (U,) of the set
     pairs: PatchPairs
 
@@ -129,6 +140,7 @@ class _Cell:
     method: str
     trained: tuple[str, ...]
     test: str
+    distances: Array  # (K,) of the set's pairs
     values: Mapping[str, float]  # variant -> FPR@95
     auc: float
     redrawn: Array  # (rounds,) by bootstrap
@@ -157,10 +169,10 @@ def _open(root: Path, count: int | None, progress: Progress) -> _Set:
     pairs = ubc.test_pairs(root, usual if count is None else count)
     if pairs.is_match.all() or not pairs.is_match.any():
         raise BadInput(f"the pairs of {root} are all of one kind; FPR@95 needs matches and non-matches.")
-    ubc.load(root, 32, progress)  # decodes the bitmaps where that was not done
+    count_all = len(ubc.load(root, 32, progress))  # decodes the bitmaps where that was not done
     rows, inverse = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
     first, second = np.split(inverse, 2)
-    return _Set(root.resolve().name, root, rows, PatchPairs(first, second, pairs.is_match))
+    return _Set(root.resolve().name, root, count_all, rows, PatchPairs(first, second, pairs.is_match))
 
 
 def _distances(contestant: Contestant, test: _Set, progress: Progress) -> Array:
@@ -180,8 +192,45 @@ def _cell(method: str, trained: tuple[str, ...], test: _Set, distances: Array) -
     is_match = test.pairs.is_match
     values = {name: 100 * variant(distances, is_match) for name, variant in VARIANTS.items()}
     auc = 100 * metrics.roc_auc(distances, is_match)
-    seed = zlib.crc32(test.name.encode())  # models are drawn alike on a set, sets independently of each other
-    return _Cell(method, trained, test.name, values, auc, 100 * metrics.fpr95_bootstrap(distances, is_match, seed=seed))
+    seed = _seed(test.name)
+    return _Cell(
+        method,
+        trained,
+        test.name,
+        distances,
+        values,
+        auc,
+        100 * metrics.fpr95_bootstrap(distances, is_match, seed=seed),
+    )
+
+
+def _comparisons(cells: Sequence[_Cell], sets: Sequence[_Set], rival: str | None) -> list[Comparison]:
+    """Every model against the rival on the sets that both are tested on, the same pairs resampled for both."""
+    methods = [name for name in dict.fromkeys(cell.method for cell in cells) if name == rival or name not in SANITY]
+    if rival not in methods:
+        return []
+    redrawn: dict[str, dict[str, Array]] = {name: {} for name in methods}  # model -> set -> (rounds,)
+    values: dict[str, dict[str, float]] = {name: {} for name in methods}
+    for test in sets:
+        here = {cell.method: cell for cell in cells if cell.test == test.name and cell.method in methods}
+        stacked = np.stack([cell.distances for cell in here.values()])  # (M, K)
+        drawn = 100 * metrics.fpr95_paired_bootstrap(stacked, test.pairs.is_match, seed=_seed(test.name))
+        for name, own in zip(here, drawn, strict=True):
+            redrawn[name][test.name], values[name][test.name] = own, here[name].values["fpr95"]
+    found = []
+    for name in methods:
+        shared = [test for test in redrawn[name] if test in redrawn[rival]]
+        if name == rival or not shared:
+            continue
+        apart = np.mean([redrawn[name][test] - redrawn[rival][test] for test in shared], axis=0)
+        mean = float(np.mean([values[name][test] - values[rival][test] for test in shared]))
+        found.append(Comparison("fpr95", name, rival, mean, metrics.interval(apart)))
+    return found
+
+
+def _seed(test: str) -> int:
+    """Models are resampled alike on a set, sets independently of each other."""
+    return zlib.crc32(test.encode())
 
 
 def _by_method(cells: Sequence[_Cell], names: Sequence[str]) -> dict[str, list[_Cell]]:
@@ -210,20 +259,23 @@ def _columns(cell: _Cell, official: bool) -> list[str]:
 def _paper(columns: Sequence[str]) -> Table:
     rows = {name: dict(zip(PAPER_COLUMNS, values, strict=True)) for name, values in PAPER.items()}
     shared = [column for column in PAPER_COLUMNS if column in columns]
-    return Table("Table 1", shared, {name: {c: row[c] for c in shared} for name, row in rows.items()}, "HyNet, 2020")
+    return Table(
+        "The paper's Table 1", shared, {name: {c: row[c] for c in shared} for name, row in rows.items()}, "HyNet, 2020"
+    )
 
 
-def _notes(sets: Sequence[_Set], official: bool, trained_here: Sequence[str]) -> list[str]:
+def _notes(sets: Sequence[_Set], official: bool, same_data: bool, trained_here: Sequence[str]) -> list[str]:
     told = ", ".join(f"{test.name} {len(test.pairs):,}" for test in sets)
     notes = [
         f"Pairs: {told}. fpr95 is exact: the threshold is the match of rank ceil(0.95 n), and d <= threshold passes.",
         "fpr95_hynet: one rank higher, as HyNet's released code; fpr95_hardnet: non-matches listed before that match.",
-        "Intervals: 95%, matches and non-matches drawn again 2,000 times; they hold no seed of training.",
+        "Intervals: 95%, matches and non-matches resampled 2,000 times, for differences the same for both models; they "
+        "hold no seed of training.",
     ]
-    if official:
+    if same_data:
         notes.append("fpr95 is the mean over the sets of a row; the paper's is over all six combinations.")
     if trained_here:
         notes.append(f"Trained on what they are tested on: {', '.join(dict.fromkeys(trained_here))}.")
-    if not official:
-        notes.append("The paper's rows are measured on liberty, notredame and yosemite: other data, not comparable.")
+    if not same_data:
+        notes.append(papers.note(_paper(["fpr95"]), f"the published {', '.join(SCENES)}"))
     return notes

@@ -62,8 +62,8 @@ def tune(
     if not pairs:
         raise BadInput("calibration needs at least one pair of photos.")
     usual = Extractor(detector, model, max_keypoints, upright)
-    trained: float = getattr(usual.descriptor, "support", SUPPORT_SIGMAS)
-    own_ratio: float = getattr(usual.descriptor, "ratio", USUAL_RATIO)
+    trained = usual.descriptor.support or SUPPORT_SIGMAS
+    own_ratio = usual.descriptor.ratio or USUAL_RATIO
     few = Extractor(detector, usual.descriptor, SUPPORT_KEYPOINTS, upright)
     some = spread(pairs, SUPPORT_PAIRS)
     widths = _described(some, few, sorted({*SUPPORTS, trained}), progress)

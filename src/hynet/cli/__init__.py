@@ -10,7 +10,6 @@ import importlib
 import io
 import json
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -87,37 +86,29 @@ def _call(name: str, args: list[str]) -> Report:
 
 
 def parse(function: Callable[..., Value], args: list[str], prog: str, description: str | None) -> Callable[[], Value]:
-    """What the arguments ask for, not yet done. Wrong ones get one sentence, in place of tyro's box."""
-    import tyro
+    """What the arguments ask for, not yet done."""
 
     @wraps(function)
     def later(*values: Any, **options: Any) -> Callable[[], Value]:
         return partial(function, *values, **options)
 
+    return read(later, args, prog, description)
+
+
+def read(asked: Callable[..., Value], args: list[str], prog: str, description: str | None) -> Value:
+    """The arguments as a value of that class. Wrong ones get one sentence, in place of tyro's box."""
+    import tyro
+
     described = f"{description}\nWith --json: one JSON object on stdout."
-    complaint = io.StringIO()
     try:
-        with redirect_stderr(complaint):
-            return tyro.cli(later, args=args, prog=prog, description=described)
+        with redirect_stderr(io.StringIO()):
+            return tyro.cli(asked, args=args, prog=prog, description=described)
     except SystemExit as stop:
         if stop.code == 0:
             raise
-        raise BadInput(f"{_sentence(complaint.getvalue())}. `{prog} --help` shows what there is.") from None
+        from .complaints import complaint
 
-
-def _sentence(box: str) -> str:
-    """What tyro's box says, without the help of the option and the types that were tried."""
-    drawn = re.sub("[│╭╰╮╯─]", " ", box.partition("For full helptext")[0])  # of dashes where a terminal knows no others
-    lines = [line.rstrip() for line in drawn.splitlines()[1:] if line.strip(" -")]
-    text = " ".join(map(str.strip, lines))
-    options = [line.strip() for line in lines if re.match(r" {6}\S", line)]  # their help is further in
-    if wrong := re.match(r"Error parsing (\S+): .*?(?:from \[(.+?)\]\.|('.*?') Argument)", text):
-        kind = re.search(r"Argument helptext: \S+ (?:\{None\}\|)?(\S+)", text)
-        return f"{wrong[1]} cannot be {wrong[2] or wrong[3]}{f': it takes {kind[1]}' if kind else ''}"
-    if text.startswith("Missing from"):
-        return f"missing: {', '.join(options)}"
-    text, _, meant = text.partition(" Perhaps you meant:")
-    return text.rstrip(".") + (f"; perhaps you meant {' or '.join(o.split()[0] for o in options)}" if meant else "")
+        raise BadInput(f"{complaint(asked, args)}. `{prog} --help` shows what there is.") from None
 
 
 def _complain(sentence: str, code: int = 2) -> int:

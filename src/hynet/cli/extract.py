@@ -4,6 +4,7 @@ New photos are added; those whose photo or mask has changed are extracted again.
 
 Example: hynet extract photos/ --out features.h5
          hynet extract photos/ --out features.h5 --detector keynet --mask masks/
+         hynet extract photos/ --out features.h5 --extractor aliked-n16.pth
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ def run(
     photos: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PHOTO_OR_DIR...")],
     *,
     out: Path,
+    extractor: str | None = None,
     detector: str = "dog",
     model: str = "default",
     max_keypoints: int = 2048,
@@ -42,9 +44,11 @@ def run(
     Args:
         photos: Photos, or folders of them.
         out: The file that gets one group per photo.
-        detector: What finds keypoints.
+        extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights
+            of ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
+        detector: What finds keypoints: dog, keynet, or the path of a Key.Net of your own.
         model: What describes them: a name, or the path of weights.
-        max_keypoints: The strongest so many of each photo.
+        max_keypoints: Keypoints per photo, the strongest.
         upright: The photos were not turned: use no orientation.
         affine: Elliptic regions, for surfaces seen from the side.
         score_threshold: Leave out keypoints of a lower score; by default as usual for the detector.
@@ -66,6 +70,7 @@ def run(
         score_threshold,
         spread,
         None if mask is None else str(mask),
+        extractor=extractor,
     )
     with bar() as progress:
         done = extract_all(photos, out, settings, jobs=jobs or len(cores()), progress=progress)

@@ -5,16 +5,15 @@ Example: hynet info
 
 from __future__ import annotations
 
-import ast
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from .. import __version__
 from ..descriptors import DESCRIPTORS
 from ..descriptors.loading import models
 from ..descriptors.onnx import OnnxEngine
+from ..losses import LOSSES
 from ..types import Table
 from . import Report
 
@@ -34,7 +33,7 @@ def run() -> Report:
     """Print versions and tables."""
     versions = {"hynet": __version__, "python": platform.python_version()} | {p: _version(p) for p in PACKAGES}
     descriptors = {name: row.about for name, row in DESCRIPTORS.items()}
-    losses = _losses()
+    losses = {name: row.summary() for name, row in LOSSES.items()}
     shown = {
         name: {"version": number or f"not installed: pip install '{_bringing(name)}'"}
         for name, number in versions.items()
@@ -69,14 +68,3 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
-
-
-def _losses() -> dict[str, str]:
-    """Loss -> the first line of its docstring, read from the source: importing it would load torch, for seconds."""
-    tree = ast.parse(Path(__file__).parents[1].joinpath("losses.py").read_text())
-    functions = {node.name: ast.get_docstring(node) or "" for node in tree.body if isinstance(node, ast.FunctionDef)}
-    assigned = {ast.unparse(node.target): node.value for node in tree.body if isinstance(node, ast.AnnAssign)}
-    table = assigned["LOSSES"]
-    assert isinstance(table, ast.Dict)
-    names = [str(key.value) for key in table.keys if isinstance(key, ast.Constant)]
-    return {name: functions[name].split("\n")[0] for name in names}

@@ -4,28 +4,23 @@ Example: hynet match                            (a pair with the truth about it)
          hynet match a.jpg b.jpg --out matches.png
          hynet match a.jpg b.jpg --geometry homography --show patches
          hynet match a.jpg b.jpg --affine --mask a-mask.png b-mask.png
+         hynet match a.jpg b.jpg --extractor aliked-n16.pth
+         hynet match a.jpg b.jpg --extractor xfeat.onnx --matcher lighterglue.onnx
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 import tyro
 
-from .. import drawing, images
+from .. import drawing
 from ..datasets.example import example
 from ..errors import BadInput
-from ..extractors.patchwise import Extractor
-from ..geometry import DEGENSAC
-from ..matchers.nearest import match
-from ..matchers.verification import Fit, verify
-from ..types import Array, Features, Matches
+from ..matchers.two_photos import match_photos
 from . import Report
 
 RIGHT = 2.0  # pixels from the truth within which a match counts as right
@@ -36,6 +31,7 @@ def run(
     photos: Photos = (),
     *,
     out: Path = Path("matches.png"),
+    extractor: str | None = None,
     detector: str = "dog",
     model: str = "default",
     max_keypoints: int = 2048,
@@ -44,6 +40,7 @@ def run(
     score_threshold: float | None = None,
     spread: bool = False,
     mask: tuple[Path, ...] = (),
+    matcher: str = "nearest",
     geometry: Literal["fundamental", "homography", "essential", "none"] = "fundamental",
     threshold: float | None = None,
     ratio: float | None = None,
@@ -55,19 +52,23 @@ def run(
     Args:
         photos: The two photos; without them an example.
         out: Where the picture goes.
-        detector: What finds keypoints.
+        extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights
+            of ALIKED, R2D2 or XFeat, a features file of both photos (.h5), or a name such as opencv-sift.
+        detector: What finds keypoints: dog, keynet, or the path of a Key.Net of your own.
         model: What describes them: a name, or the path of weights.
-        max_keypoints: The strongest so many of each photo.
+        max_keypoints: Keypoints per photo, the strongest.
         upright: The photos were not turned: use no orientation.
         affine: Elliptic regions, for surfaces seen from the side.
         score_threshold: Leave out keypoints of a lower score; by default as usual for the detector.
         spread: Take keypoints evenly over the photo, not the strongest anywhere.
         mask: Two pictures as large as the photos; where they are black there are no keypoints.
-        geometry: What the matches must agree on.
-        threshold: How many pixels of the original photo a match may be from it; by default as calibrated for the model.
-        ratio: Keep a match only if it is nearer than so many times the runner-up; by default as calibrated for the
+        matcher: What matches them: nearest, or the path of LighterGlue's weights for XFeat's features.
+        geometry: What the inliers agree on.
+        threshold: How many pixels of the original photo an inlier may be from it; by default as calibrated for the
+            model.
+        ratio: Keep a match only if it is nearer than this times the runner-up; by default as calibrated for the
             model, 1 keeps all.
-        fginn: The runner-up must be more than so many pixels from the match, 10 is usual; by default it may be
+        fginn: The runner-up must be more than this many pixels from the match, 10 is usual; by default it may be
             anywhere.
         show: What the picture shows.
     """
@@ -75,98 +76,47 @@ def run(
         raise BadInput(f"give two photos, or none for the example, not {len(photos)}.")
     if len(mask) not in (0, 2):
         raise BadInput(f"give a mask for each of the two photos, not {len(mask)}.")
-    if geometry == "fundamental":
-        DEGENSAC.start()  # its process is ready by the time there are matches
-    clock = Clock()
-    with clock("read"):
-        pair = None if photos else example()
-        views = pair.photos if pair else (images.read(photos[0]), images.read(photos[1]))  # (H, W) grey each
-        masks = [images.read(each) for each in mask] if mask else [None, None]
-    with clock("load"):
-        extract = Extractor(
-            detector, model, max_keypoints, upright, score_threshold=score_threshold, spread=spread, affine=affine
-        )
-    with clock("detect"), ThreadPoolExecutor(2) as both:
-        found = list(both.map(extract.detect, views, masks))
-    with clock("describe"):
-        first, second = (extract.describe(*each) for each in zip(views, found, strict=True))
-    with clock("match"):
-        matches = match(first, second, ratio, fginn=fginn)
-    with clock("verify"):
-        pixels = extract.thresholds.get(geometry) if threshold is None else threshold
-        fit = _unverified(matches) if geometry == "none" else verify(first, second, matches, geometry, threshold=pixels)
-    points = _points(first, second, matches)  # (K, 4)
-    verdict = "not verified" if geometry == "none" else f"{len(fit)} agree on one geometry"
-    lines = [f"{len(matches)} matches, {verdict}."]
-    truth, green = {}, fit.inliers
-    if pair:
-        error = pair.error(points[:, :2], points[:, 2:])  # nan where the truth is not known
-        known, right = np.isfinite(error[fit.inliers]), error[fit.inliers] < RIGHT
-        truth = {"known": int(known.sum()), "right": int(right.sum())}
-        green = fit.inliers & ~(error >= RIGHT)
-        score = f"of {truth['known']} whose truth is known, {truth['right']} are right (within {RIGHT:g} px)"
-        lines = [f"The example is {pair.about}.", *lines, f"{score.capitalize()}."]
-        verdict = f"{verdict}; {score}"
-    with clock("draw"):
-        drawing.save(_picture(show, extract, views, (first, second), matches, green, verdict), out)
-    lines += [f"The picture is {out} ({sum(clock.seconds.values()):.1f} s)."]
-
+    pair = None if photos else example()
+    first, second = pair.photos if pair else photos
+    found = match_photos(
+        first,
+        second,
+        extractor=extractor,
+        detector=detector,
+        model=model,
+        max_keypoints=max_keypoints,
+        upright=upright,
+        affine=affine,
+        score_threshold=score_threshold,
+        spread=spread,
+        masks=(mask[0], mask[1]) if mask else None,
+        matcher=matcher,
+        ratio=ratio,
+        fginn=fginn,
+        geometry=geometry,
+        threshold=threshold,
+    )
+    lines = [f"{len(found.matches)} matches, {found.verdict}."]
     data = {
-        "keypoints": [len(first), len(second)],
-        "matches": len(matches),
-        "inliers": len(fit),
-        "seconds": {stage: round(seconds, 4) for stage, seconds in clock.seconds.items()},
-        "model": None if fit.model is None else fit.model.tolist(),
-        "points": points[fit.inliers].round(3).tolist(),
+        "keypoints": [len(each) for each in found.features],
+        "matches": len(found.matches),
+        "inliers": len(found.inliers),
+        "model": None if found.geometry.model is None else found.geometry.model.tolist(),
+        "points": found.points(found.inliers).round(3).tolist(),
         "picture": str(out),
     }
-    return Report("\n".join(lines), data | ({"truth": truth} if pair else {}))
-
-
-class Clock:
-    """with clock("read"): ...  adds up in clock.seconds["read"]."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, stage: str) -> Iterator[None]:
-        start = time.perf_counter()
-        yield
-        self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start
-
-
-def _unverified(matches: Matches) -> Fit:
-    return Fit(matches, None, np.ones(len(matches), bool))
-
-
-def _points(first: Features, second: Features, matches: Matches) -> Array:
-    """(K, 4): x1, y1, x2, y2."""
-    rows, columns = matches.indices.T
-    return np.column_stack([first.keypoints.xy[rows], second.keypoints.xy[columns]]).astype(np.float64)
-
-
-def _picture(
-    show: str,
-    extract: Extractor,
-    photos: tuple[Array, Array],
-    features: tuple[Features, Features],
-    matches: Matches,
-    green: Array,
-    verdict: str,
-) -> Array:
-    keypoints = features[0].keypoints, features[1].keypoints
-    if show == "keypoints":
-        counts = " and ".join(str(len(each)) for each in keypoints)
-        return drawing.keypoints(photos, keypoints, [(f"{counts} keypoints, the strongest shown", drawing.INK)])
-    caption = [(f"{len(matches)} matches, ", drawing.INK), (verdict, drawing.GREEN)]
-    if show == "matches":
-        return drawing.matches(photos, keypoints, matches, green, caption)
-    order = np.argsort(matches.distances, kind="stable")
-    # Every so many-th from the nearest to the farthest: the nearest alone would all look alike.
-    some = order[np.linspace(0, len(order) - 1, min(len(order), 64)).astype(int)] if len(order) else order
-    patches = [
-        extract.patches(photo, points[matches.indices[some, side]])
-        for side, (photo, points) in enumerate(zip(photos, keypoints, strict=True))
-    ]
-    return drawing.patches(patches[0], patches[1], green[some], [*caption, ("; from the nearest on", drawing.FAINT)])
+    right, note = found.is_inlier, ""
+    if pair:
+        points = found.points(found.matches)
+        error = pair.error(points[:, :2], points[:, 2:])  # nan where the truth is not known
+        known = int(np.isfinite(error[found.is_inlier]).sum())
+        correct = int((error[found.is_inlier] < RIGHT).sum())
+        right = found.is_inlier & ~(error >= RIGHT)
+        note = f"of {known} whose truth is known, {correct} are right (within {RIGHT:g} px)"
+        lines = [f"The example is {pair.about}.", *lines, f"{note.capitalize()}."]
+        data |= {"truth": {"known": known, "right": correct}}
+    start = time.perf_counter()
+    drawing.save(found.draw(show, right=right, note=note), out)
+    seconds = {**found.seconds, "draw": time.perf_counter() - start}
+    lines += [f"The picture is {out} ({sum(seconds.values()):.1f} s)."]
+    return Report("\n".join(lines), data | {"seconds": {stage: round(spent, 4) for stage, spent in seconds.items()}})

@@ -6,13 +6,12 @@ Example: hynet plot runs/a runs/b --out curves.png
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import tyro
 
-from ..errors import BadInput, need
-from ..system.files import whole
-from ..training.logbook import read
+from ..errors import BadInput
+from ..training import curves, logbook
 from . import Report
 
 
@@ -25,39 +24,8 @@ def run(runs: Annotated[tuple[Path, ...], tyro.conf.Positional], out: Path = Pat
     """
     if not runs:
         raise BadInput("give at least one run folder, as `hynet train --out` wrote it.")
-    logs = {str(folder): read(folder) for folder in runs}
-    need("matplotlib", "train", "drawing curves").use("Agg")
-    pyplot = need("matplotlib.pyplot", "train", "drawing curves")
-    figure, (losses, similarities, errors) = pyplot.subplots(1, 3, figsize=(15, 4.5), layout="constrained")
-    for name, lines in logs.items():
-        steps = [line for line in lines if "loss" in line]
-        colour = losses.plot(*_curve(steps, "loss"), label=name)[0].get_color()
-        similarities.plot(*_curve(steps, "positive_similarity"), color=colour, label=f"{name}, partners")
-        similarities.plot(*_curve(steps, "negative_similarity"), "--", color=colour, label=f"{name}, strangers")
-        checks = [line for line in lines if "validation" in line]
-        for number, set_name in enumerate(sorted({key for line in checks for key in line["validation"]})):
-            x = [line["minutes"] for line in checks]
-            y = [line["validation"].get(set_name) for line in checks]
-            errors.plot(x, y, marker="os^v"[number % 4], color=colour, label=f"{name} on {set_name}")
-    for axes, title in ((losses, "loss"), (similarities, "cosine similarity"), (errors, "FPR@95 in %, validation")):
-        axes.set(title=title, xlabel="minutes of training")
-        axes.grid(alpha=0.3)
-        if axes.lines:
-            axes.legend(fontsize="small")
-    with whole(out) as temporary:
-        figure.savefig(temporary, dpi=120)
-    pyplot.close(figure)
-    best = {name: _best(lines) for name, lines in logs.items()}
+    logs = {str(folder): logbook.read(folder) for folder in runs}
+    curves.draw(logs, out)
+    best = {name: curves.best(lines) for name, lines in logs.items()}
     told = [f"{name}: best mean FPR@95 {error:.2f}%" for name, error in best.items() if error is not None]
     return Report("\n".join([f"curves of {len(logs)} runs -> {out}", *told]), {"picture": str(out), "best": best})
-
-
-def _curve(lines: list[dict[str, Any]], name: str) -> tuple[list[float], list[float]]:
-    known = [line for line in lines if name in line]
-    return [line["minutes"] for line in known], [line[name] for line in known]
-
-
-def _best(lines: list[dict[str, Any]]) -> float | None:
-    """The lowest mean FPR@95 over the validation sets."""
-    means = [sum(line["validation"].values()) / len(line["validation"]) for line in lines if line.get("validation")]
-    return min(means, default=None)

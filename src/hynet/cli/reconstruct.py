@@ -3,6 +3,7 @@ photos. The model is in COLMAP's format, with its database, a point cloud and a 
 
 Example: hynet reconstruct photos/ --out model/
          hynet reconstruct photos/ --out model/ --features superpoint.h5 --pairs pairs.txt
+         hynet reconstruct photos/ --out model/ --extractor aliked-n16.pth
          hynet reconstruct photos/ --out model/ --camera PINHOLE,1380,1382,760,503 --mapper global
 """
 
@@ -24,6 +25,7 @@ def run(
     photos: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
     *,
     out: Path,
+    extractor: str | None = None,
     model: str = "default",
     detector: str = "dog",
     max_keypoints: int = KEYPOINTS,
@@ -38,19 +40,21 @@ def run(
     Args:
         photos: The folder that holds the photos.
         out: The folder for the model.
+        extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights
+            of ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
         model: What describes keypoints: a name, or the path of weights.
-        detector: What finds them.
-        max_keypoints: The strongest so many of each photo.
+        detector: What finds them: dog, keynet, or the path of a Key.Net of your own.
+        max_keypoints: Keypoints per photo, the strongest.
         features: Anyone's features in hloc's layout, instead of detector and model.
         pairs: exhaustive, retrieval, sequence, or a file with two names a line; auto is exhaustive for up to 200 photos
             and retrieval beyond.
-        ratio: Keep a match only if it is nearer than so many times the runner-up; by default as calibrated for the
+        ratio: Keep a match only if it is nearer than this times the runner-up; by default as calibrated for the
             model, 1 keeps all.
         camera: auto takes focal lengths from EXIF, shared has one camera for all photos of a size; or a known camera as
             COLMAP writes it, MODEL,NUMBER,NUMBER...
         mapper: Photo by photo, or all at once.
     """
-    settings = Settings(detector, model, max_keypoints)
+    settings = Settings(detector, model, max_keypoints, extractor=extractor)
     with bar() as progress:
         done = reconstruct(
             photos,

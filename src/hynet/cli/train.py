@@ -111,7 +111,7 @@ def _train(
     recipe: str, config: TrainConfig, data: list[Path], out: Path, validate: tuple[Path, ...], resume: bool
 ) -> Report:
     need("torch", "train", "training")
-    from ..training import loop
+    from ..training import batches, loop
 
     speaks = os.environ.get("RANK", "0") == "0"
     if not speaks:
@@ -121,7 +121,7 @@ def _train(
         sets = {str(root): ubc.load(root, 64 if config.jitter else 32, progress) for root in data}
         checks = {str(root): _validation_set(root) for root in validate}
     few = config.pairs_per_batch / 4
-    if speaks and config.certain and (found := loop.negatives(config, [*sets.values()])) < few:
+    if speaks and config.certain and (found := batches.negatives(config, [*sets.values()])) < few:
         print(
             f"Only {found:.0f} others of a batch of {config.pairs_per_batch} are certain negatives, because few scenes "
             "share it: --no-certain lets all other points be negatives.",

@@ -30,6 +30,19 @@ class Camera:
         K[:2, 2] -= HALF
         return K
 
+    @property
+    def focal(self) -> float:
+        """In pixels; the mean where the two directions differ."""
+        return float(to_colmap(self).mean_focal_length())
+
+    def pixels(self, rays: Array) -> Array:
+        """(N, 2) points at depth one -> (N, 2) our pixels, distorted as by the lens."""
+        return to_colmap(self).img_from_cam(np.column_stack([rays, np.ones(len(rays))])) - HALF
+
+    def rays(self, pixels: Array) -> Array:
+        """(N, 2) our pixels -> (N, 2) points at depth one."""
+        return to_colmap(self).cam_from_img(np.asarray(pixels, np.float64) + HALF)
+
 
 def guess_camera(size: tuple[int, int], photo: Path | None = None) -> Camera:
     """SIMPLE_RADIAL, with the focal length of the photo's EXIF where it has one. size: (width, height), upright."""

@@ -6,37 +6,26 @@
     m50_N_N_0.txt           N test pairs: patchID pointID 0 patchID pointID 0
     scene.json              ours, optional: which rows come from which scene
 
-The bitmaps are decoded once, into a cache that later opens map into memory.
+The bitmaps are decoded once (`ubc_decoding.py`), into a cache that later opens map into memory.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import BinaryIO
 from zipfile import BadZipFile
 
-import cv2
 import numpy as np
 from PIL import Image
 
 from ..errors import BadData, BadInput, DataNotFound
-from ..system import fingerprints
-from ..system.files import make_folder, whole
-from ..system.locks import alone
-from ..system.machine import cache_folder
+from ..system.files import whole
 from ..types import Array, PatchPairs, PatchSet, Progress, silent
+from .ubc_decoding import MOSAIC, PER_MOSAIC, PER_ROW, TILE, cached, decoded, mosaic_files, needed, numbers, write_lines
 
-MOSAIC = 1024  # pixels a side
-TILE = 64  # pixels a side of one patch in it
-PER_ROW = MOSAIC // TILE
-PER_MOSAIC = PER_ROW**2
 SIZES = (64, 32)
-LAYOUT = 2  # of the cache
 
 
 def load(root: str | Path, size: int = 64, progress: Progress = silent) -> PatchSet:
@@ -44,12 +33,12 @@ def load(root: str | Path, size: int = 64, progress: Progress = silent) -> Patch
     root = _folder(root)
     if size not in SIZES:
         raise BadInput(f"PhotoTour patches come in size 64 or 32, got {size}.")
-    cache = _decoded(root, progress)
+    cache = decoded(root, progress)
     try:
-        patches, points, seen = _cached(cache, size)
+        patches, points, seen = cached(cache, size)
     except (OSError, EOFError, ValueError, IndexError):  # damaged: it vouches for itself no longer, and is made again
         (cache / "key.json").unlink(missing_ok=True)
-        patches, points, seen = _cached(_decoded(root, progress), size)
+        patches, points, seen = cached(decoded(root, progress), size)
     return PatchSet(
         patches,
         points,
@@ -68,10 +57,10 @@ def test_pairs(root: str | Path, count: int = 100_000) -> PatchPairs:
         there = ", ".join(map(str, pairs_available(root))) or "none"
         raise DataNotFound(f"no {path.name} in {root}; pair files there: {there}.")
     # Some copies carry a seventh column; only these four mean anything.
-    first, first_point, second, second_point = _numbers(path, (0, 1, 3, 4)).T
+    first, first_point, second, second_point = numbers(path, (0, 1, 3, 4)).T
     if len(first) != count:
         raise BadData(f"{path} holds {len(first)} pairs, but its name says {count}; unpack the set again.")
-    patches = len(_numbers(_need(root, "info.txt"), (0,)))
+    patches = len(numbers(needed(root, "info.txt"), (0,)))
     for column in (first, second):
         if column.min() < 0 or column.max() >= patches:
             stranger = column[(column < 0) | (column >= patches)][0]
@@ -87,7 +76,7 @@ def pairs_available(root: str | Path) -> list[int]:
 
 def regions(root: str | Path) -> tuple[Array, Array, Array]:
     """Where each patch was cut: xy (P, 2), angle (P,), log2 of the scale (P,), all in the reference image."""
-    table = _numbers(_need(_folder(root), "interest.txt"), (1, 2, 3, 4), np.float64)
+    table = numbers(needed(_folder(root), "interest.txt"), (1, 2, 3, 4), np.float64)
     return table[:, :2], table[:, 2], table[:, 3]
 
 
@@ -110,7 +99,7 @@ def write(
     lines = {_pairs_name(len(some)): _pair_lines(some, points) for some in pairs}
     if len(lines) < len(pairs):
         raise BadInput("two lists of pairs of one length would go into one file; make their lengths differ.")
-    for stale in [root / "info.txt", *_mosaics(root), *root.glob("m50_*.txt")]:
+    for stale in [root / "info.txt", *mosaic_files(root), *root.glob("m50_*.txt")]:
         stale.unlink(missing_ok=True)
     count = -(-len(patch_set) // PER_MOSAIC)
     digits = max(4, len(str(count - 1)))  # readers sort by name
@@ -118,106 +107,11 @@ def write(
         with whole(root / f"patches{k:0{digits}}.bmp") as temporary:
             Image.fromarray(_mosaic(patch_set.patches[k * PER_MOSAIC : (k + 1) * PER_MOSAIC])).save(temporary)
     rows = zip(images, np.asarray(xy), np.asarray(angle), np.asarray(log2_scale), strict=True)
-    _write_lines(root / "interest.txt", (f"{i} {x:.4f} {y:.4f} {a:.4f} {s:.4f}\n" for i, (x, y), a, s in rows))
+    write_lines(root / "interest.txt", (f"{i} {x:.4f} {y:.4f} {a:.4f} {s:.4f}\n" for i, (x, y), a, s in rows))
     for name, text in lines.items():
-        _write_lines(root / name, text)
+        write_lines(root / name, text)
     # Last, because a set without its info.txt is seen to be unfinished.
-    _write_lines(root / "info.txt", (f"{point} 0\n" for point in points))
-
-
-def _decoded(root: Path, progress: Progress) -> Path:
-    """The folder of the cache, made anew when the source files are not those it was made from."""
-    mosaics = _mosaics(root)
-    if not mosaics:
-        raise DataNotFound(f"no patches*.bmp in {root}; unpack the set there, or `hynet data get` downloads one.")
-    info, interest = _need(root, "info.txt"), root / "interest.txt"
-    sources = [*mosaics, info, *([interest] if interest.exists() else [])]
-    key = json.dumps([LAYOUT, fingerprints.files(*sources)])
-    cache = _cache_folder(root)
-    if not _is_of(cache, key):
-        with alone(make_folder(cache), wait=True):
-            if not _is_of(cache, key):  # another process may have made it while we waited
-                _fill(cache, key, mosaics, info, interest, progress)
-    return cache
-
-
-def _cached(cache: Path, size: int) -> tuple[Array, Array, Array | None]:
-    """Patches (P, S, S), points (P,), and reference image with x and y (P, 3) where they are known."""
-    patches, points = np.load(cache / f"patches{size}.npy", mmap_mode="r"), np.load(cache / "points.npy")
-    seen = np.load(cache / "interest.npy") if (cache / "interest.npy").exists() else None
-    if patches.shape != (len(points), size, size) or (seen is not None and seen.shape != (len(points), 3)):
-        raise ValueError(f"{cache} holds arrays of different lengths")
-    return patches, points, seen
-
-
-def _is_of(cache: Path, key: str) -> bool:
-    try:
-        return (cache / "key.json").read_text() == key
-    except (OSError, UnicodeDecodeError):
-        return False
-
-
-def _fill(cache: Path, key: str, mosaics: Sequence[Path], info: Path, interest: Path, progress: Progress) -> None:
-    points = _numbers(info, (0,))[:, 0]
-    if len(points) > len(mosaics) * PER_MOSAIC:
-        raise BadData(
-            f"{info} lists {len(points)} patches, but the {len(mosaics)} mosaics hold {len(mosaics) * PER_MOSAIC}; "
-            "some patches*.bmp are missing."
-        )
-    seen = _numbers(interest, (0, 1, 2), np.float64) if interest.exists() else None  # image, x, y
-    if seen is not None and len(seen) != len(points):
-        raise BadData(f"{interest} has {len(seen)} rows, but info.txt has {len(points)}; they must be as many.")
-    if seen is not None and not np.isfinite(seen).all():
-        raise BadData(f"{interest} holds numbers that are not finite; unpack or make the set again.")
-    try:
-        _save(cache / "points.npy", points)
-        if seen is None:
-            (cache / "interest.npy").unlink(missing_ok=True)
-        else:
-            _save(cache / "interest.npy", seen)
-        _decode(mosaics, len(points), cache, progress)
-        _write_lines(cache / "key.json", [key])  # last: it says that the rest is whole
-    except OSError as error:
-        raise BadInput(f"cannot cache {info.parent} in {cache}: {error.strerror or error}; make room there.") from None
-
-
-def _decode(mosaics: Sequence[Path], patches: int, cache: Path, progress: Progress) -> None:
-    """One mosaic in memory at a time."""
-    used = -(-patches // PER_MOSAIC)
-    with (
-        whole(cache / "patches64.npy") as full,
-        whole(cache / "patches32.npy") as half,
-        full.open("wb") as full_file,
-        half.open("wb") as half_file,
-    ):
-        _npy_header(full_file, (patches, TILE, TILE))
-        _npy_header(half_file, (patches, TILE // 2, TILE // 2))
-        for k, path in enumerate(mosaics[:used]):
-            rows = min(PER_MOSAIC, patches - k * PER_MOSAIC)
-            mosaic = _read_mosaic(path)
-            full_file.write(_tiles(mosaic)[:rows].tobytes())
-            # Tiles have an even side, so halving the mosaic halves each of them: OpenCV's 2 x 2 mean, rounded.
-            halved = cv2.resize(mosaic, (MOSAIC // 2, MOSAIC // 2), interpolation=cv2.INTER_LINEAR)
-            half_file.write(_tiles(halved)[:rows].tobytes())
-            progress(k + 1, used, f"decoding {path.parent.name}")
-
-
-def _read_mosaic(path: Path) -> Array:
-    try:
-        with Image.open(path) as image:
-            if image.size != (MOSAIC, MOSAIC):
-                raise BadData(f"{path} is {image.width} x {image.height} pixels; a mosaic is {MOSAIC} x {MOSAIC}.")
-            return np.asarray(image.convert("L"))
-    except (OSError, SyntaxError, ValueError) as error:
-        if isinstance(error, BadData):
-            raise
-        raise BadData(f"{path} is not a whole bitmap; unpack it again ({error}).") from None
-
-
-def _tiles(mosaic: Array) -> Array:
-    """(M, M) -> (256, M/16, M/16), row by row."""
-    side = len(mosaic) // PER_ROW
-    return mosaic.reshape(PER_ROW, side, PER_ROW, side).swapaxes(1, 2).reshape(PER_MOSAIC, side, side)
+    write_lines(root / "info.txt", (f"{point} 0\n" for point in points))
 
 
 def _mosaic(tiles: Array) -> Array:
@@ -269,42 +163,8 @@ def _pair_lines(pairs: PatchPairs, points: Array) -> Iterator[str]:
     return (f"{a} {a_point} 0 {b} {b_point} 0\n" for a, a_point, b, b_point in rows)
 
 
-def _numbers(path: Path, columns: tuple[int, ...], dtype: type = np.int64) -> Array:
-    """(rows, columns) of a text table, or a sentence that says why not."""
-    try:
-        if path.stat().st_size > 0:
-            table = np.loadtxt(path, np.float64, usecols=columns, ndmin=2, comments=None)
-            if len(table):
-                if dtype is np.int64 and not (np.abs(table) < 2**53).all():  # nor is NaN
-                    raise BadData(f"{path} holds numbers that are not whole; unpack or make the set again.")
-                return table.astype(dtype)
-    except BadData:
-        raise
-    except (ValueError, OverflowError, OSError) as error:
-        raise BadData(f"{path} is not a table of numbers: {str(error).rstrip('.')}.") from None
-    raise BadData(f"{path} is empty.")
-
-
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    with whole(path) as temporary, temporary.open("w", newline="\n") as file:
-        file.writelines(lines)
-
-
-def _save(path: Path, column: Array) -> None:
-    with whole(path) as temporary:
-        np.save(temporary, column)
-
-
-def _npy_header(file: BinaryIO, shape: tuple[int, ...]) -> None:
-    np.lib.format.write_array_header_1_0(file, {"descr": "|u1", "fortran_order": False, "shape": shape})
-
-
 def _pairs_name(count: int) -> str:
     return f"m50_{count}_{count}_0.txt"
-
-
-def _mosaics(root: Path) -> list[Path]:
-    return sorted(root.glob("patches*.bmp"))
 
 
 def _folder(root: str | Path) -> Path:
@@ -312,15 +172,3 @@ def _folder(root: str | Path) -> Path:
     if not root.is_dir():
         raise DataNotFound(f"no folder {root}; unpack a PhotoTour set there, or `hynet data get` downloads one.")
     return root
-
-
-def _need(root: Path, name: str) -> Path:
-    if not (root / name).exists():
-        raise DataNotFound(f"no {name} in {root}; a PhotoTour set needs it, so unpack the set again.")
-    return root / name
-
-
-def _cache_folder(root: Path) -> Path:
-    if os.access(root, os.W_OK):
-        return root / ".hynet"
-    return cache_folder() / f"{root.name}-{hashlib.sha256(bytes(root.resolve())).hexdigest()[:16]}"

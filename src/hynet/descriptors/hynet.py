@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
 from ..errors import choose
 from .layers import FRN, L2NET_LAYERS, TLU, Network, as_rows
+
+Norm = Literal["frn", "bn", "in", "bn-affine"]
 
 
 def _frn(channels: int) -> list[nn.Module]:
@@ -34,7 +37,7 @@ NORMS = {"frn": _frn, "bn": _bn, "in": _in, "bn-affine": _bn_affine}
 class HyNet(Network):
     """(N, 1, 32, 32) grey 0-255, never mean-subtracted -> (N, 128) raw. 1,336,355 parameters with FRN."""
 
-    def __init__(self, norm: Literal["frn", "bn", "in", "bn-affine"] = "frn", dropout: float = 0.3) -> None:
+    def __init__(self, norm: Norm = "frn", dropout: float = 0.3) -> None:
         super().__init__()
         normalised = choose(NORMS, norm, "normalisation")
         # The paper's network normalises its very input; ReLU after BN or IN would drop every dark pixel, so the
@@ -47,6 +50,25 @@ class HyNet(Network):
         self.layer7 = nn.Sequential(
             nn.Dropout(dropout), nn.Conv2d(128, self.dim, 8, bias=False), nn.BatchNorm2d(self.dim, affine=False)
         )
+
+    @classmethod
+    def recognise(cls, weights: Mapping[str, Any]) -> HyNet | None:
+        """The network that these weights belong to, None where they are another's."""
+        if "layer1.2.weight" not in weights or "layer7.1.weight" not in weights:
+            return None
+        norm: Norm = "in"
+        if "layer1.4.tau" in weights:
+            norm = "frn"
+        elif "layer1.3.running_mean" in weights:
+            norm = "bn-affine" if "layer1.3.weight" in weights else "bn"
+        network = cls(norm)
+        network.load_state_dict(weights)
+        return network
+
+    def patch_by_patch(self) -> tuple[list[nn.Module], nn.Sequential | None]:
+        """Up to its last BatchNorm no patch sees another, where the norms are FRN or IN."""
+        *layers, _ = self.children()
+        return layers, self.layer7
 
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.children():

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from typing import Any
+
 from torch import Tensor, nn
 
 from .layers import L2NET_LAYERS, Network, as_rows, standardise
@@ -22,6 +26,21 @@ class L2Net(Network):
             layers += [conv, nn.BatchNorm2d(outputs, affine=False), nn.ReLU()]
         last = nn.Conv2d(128, self.dim, 8, bias=False)
         self.features = nn.Sequential(*layers, nn.Dropout(dropout), last, nn.BatchNorm2d(self.dim, affine=False))
+
+    @classmethod
+    def recognise(cls, weights: Mapping[str, Any]) -> L2Net | None:
+        """HardNet's weights, or SOSNet's, whose layers are one further: its layer 0 is the standardisation."""
+        if "features.19.weight" in weights:
+            network = cls()
+            renamed = {key: value for key, value in weights.items() if key.startswith("features.")}
+        elif "layers.20.weight" in weights:
+            network = cls(unbiased=False)
+            numbered = {re.fullmatch(r"layers\.(\d+)\.(\w+)", key): value for key, value in weights.items()}
+            renamed = {f"features.{int(key[1]) - 1}.{key[2]}": value for key, value in numbered.items() if key}
+        else:
+            return None
+        network.load_state_dict(renamed)
+        return network
 
     def forward(self, x: Tensor) -> Tensor:
         return as_rows(self.features(standardise(x, self.unbiased)))

@@ -53,6 +53,15 @@ class Network(nn.Module):
 
     patch_size: int = 32
     dim: int = 128
+    support: float | None = None  # as in types.Descriptor
+    ratio: float | None = None
+
+    def patch_by_patch(self) -> tuple[list[nn.Module], nn.Sequential | None]:
+        """Layers that follow each other and see one patch at a time, trained in tiles, and what follows them.
+
+        A network that says nothing here is trained whole.
+        """
+        return [], None
 
     @torch.inference_mode()
     def describe(self, patches: Array) -> Array:
@@ -72,6 +81,42 @@ class Network(nn.Module):
         finally:
             self.train(was_training)
         return np.concatenate(rows)
+
+
+class Adapted(Network):
+    """Any module from (N, 1, S, S) grey 0-255 to raw (N, D), made one of ours; S is its `patch_size`, or 32."""
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = module  # weights files leave this prefix out
+        self.patch_size = int(getattr(module, "patch_size", Network.patch_size))
+        self.dim = self._outputs()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.module(x)
+
+    @torch.no_grad()
+    def _outputs(self) -> int:
+        """How many numbers it gives, found by asking."""
+        was_training, like = self.module.training, next(self.module.parameters())
+        self.module.eval()
+        try:
+            raw = self.module(torch.zeros(1, 1, self.patch_size, self.patch_size).to(like))
+        except RuntimeError as error:
+            told = str(error).splitlines()[0]
+            raise BadInput(
+                f"{type(self.module).__name__} does not take patches (N, 1, S, S) of floats: {told}"
+            ) from None
+        finally:
+            self.module.train(was_training)
+        if raw.ndim != 2 or len(raw) != 1:
+            raise BadInput(f"{type(self.module).__name__} must give raw descriptors (N, D), got {tuple(raw.shape)}.")
+        return raw.shape[1]
+
+
+def as_network(module: nn.Module) -> Network:
+    """The module as one of our networks, which can `describe`."""
+    return module if isinstance(module, Network) else Adapted(module)
 
 
 def as_rows(x: Tensor) -> Tensor:

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from ..errors import need
-from ..types import Array
+from ..types import Array, Descriptor
 from .resizing import enter
 
 BATCH = 128  # patches at once: bounds the memory
 WHITENED = 128  # numbers kept, and PCA with attenuated eigenvalues, as kornia does
 WHITENING = "pcawt"
+TRAINED_ON = "liberty"  # of the whitenings in the published file, as most published networks
 
 
-class MKD:
+class MKD(Descriptor):
     """Without whitening 238 numbers; with the authors' (`hynet.load("mkd-concat-64.pth")`) 128 and far better."""
 
     patch_size = 32
@@ -31,6 +32,11 @@ class MKD:
         if whitening is not None:
             self._whiten = mkd.Whitening(WHITENING, whitening, in_dims=self.dim, output_dims=WHITENED)
             self.dim = WHITENED
+
+    @classmethod
+    def recognise(cls, weights: Mapping[str, Any]) -> MKD | None:
+        """The authors' file holds three whitenings, by what they were learnt on."""
+        return cls(whitening=weights[TRAINED_ON]) if isinstance(weights.get(TRAINED_ON), Mapping) else None
 
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, dim) float32 unit rows."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import BadWeights
+from ..errors import BadInput, BadWeights
 from ..system.machine import cores
 from ..system.onnx_runtime import session
 from ..types import Array, Descriptor
@@ -17,7 +17,7 @@ from .resizing import enter
 TILE = 32  # patches a call: enough for a fast last product, few enough to keep all threads busy to the end
 
 
-class OnnxEngine:
+class OnnxEngine(Descriptor):
     """A network in an .onnx file, from (N, S, S) uint8 patches to unit rows; the whole pipeline is in the graph.
 
     `about` is what the file says of itself: training data, licence, calibration.
@@ -34,7 +34,8 @@ class OnnxEngine:
             raise BadWeights(f"{path} is another network than a descriptor; `hynet export` writes one.") from None
         self._names = [descriptors.name], patches.name
         self.about: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
-        tell(self, self.about)
+        self.support = _number(self.about, "support")
+        self.ratio = _number(self.about, "ratio")
 
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, dim) float32 unit rows."""
@@ -48,8 +49,14 @@ class OnnxEngine:
         return self._session.run(outputs, {name: tile})[0]
 
 
-def tell(descriptor: Descriptor, about: Mapping[str, str]) -> None:
-    """Give it the patch width in sigmas that its weights were trained with, and the ratio test that suits them."""
-    for number in ("support", "ratio"):
-        if number in about:
-            setattr(descriptor, number, float(about[number]))
+def open_onnx(path: Path, device: str | None = None) -> OnnxEngine:
+    """The engine: ONNX Runtime as it comes, on the CPU."""
+    if path.suffix != ".onnx" or not path.is_file():
+        raise BadInput(f"{path} is for torch; `hynet export --model {path} --to m.onnx` writes it for ONNX Runtime.")
+    if device not in (None, "cpu"):
+        raise BadInput(f"ONNX Runtime runs on the CPU here, not on {device!r}; choose the engine torch.")
+    return OnnxEngine(path)
+
+
+def _number(about: Mapping[str, str], name: str) -> float | None:
+    return float(about[name]) if name in about else None

@@ -16,14 +16,14 @@ from typing import Any
 import cv2
 import numpy as np
 
-from ..types import Array
+from ..types import Array, Descriptor
 from .resizing import enter
 
 BORDER = 16  # pixels of replicated border, so that one patch's window and blur never reach its neighbour
 ACROSS = 8  # patches across and down one image: DAISY holds 32 floats for every pixel of it
 
 
-class Baseline:
+class Baseline(Descriptor):
     """An OpenCV descriptor whose window, scaled by 1, is as wide as the keypoint's size."""
 
     patch_size = 32

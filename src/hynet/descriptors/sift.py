@@ -5,7 +5,7 @@ from __future__ import annotations
 import cv2
 import numpy as np
 
-from ..types import Array
+from ..types import Array, Descriptor
 from .resizing import enter
 
 BINS, BIN_SIGMAS = 4, 3.0  # SIFT's window is 4 bins of 3 sigma, wide
@@ -13,13 +13,13 @@ MARGIN = 16  # pixels of replicated border, so that one patch's window never rea
 MOSAIC_ROWS = 64  # patches described in one image: bounds the memory
 
 
-class SIFT:
+class SIFT(Descriptor):
     """Upright SIFT whose 12-sigma window is the patch itself."""
 
     patch_size = 32
     dim = 128
-    support = BINS * BIN_SIGMAS  # in photos: the width that Lowe's own descriptor looks at
-    ratio = 0.8  # Lowe's
+    support: float | None = BINS * BIN_SIGMAS  # in photos: the width that Lowe's own descriptor looks at
+    ratio: float | None = 0.8  # Lowe's
 
     def __init__(self) -> None:
         self._sift = cv2.SIFT.create()

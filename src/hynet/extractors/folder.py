@@ -15,13 +15,16 @@ import numpy as np
 
 from .. import images
 from ..descriptors.loading import models
+from ..detectors import DETECTORS
 from ..errors import BadInput, UnreadableImage
 from ..system import fingerprints
 from ..system.files import whole
 from ..system.locks import alone
 from ..system.workers import in_processes
 from ..types import Progress, silent
-from .hloc_file import columns, h5_names, open_features
+from . import PhotoExtractor
+from .hloc_file import columns, h5_names, open_features, write_settings
+from .masking import extract_unmasked
 from .patchwise import Extractor
 from .settings import Settings
 
@@ -43,26 +46,35 @@ def extract_all(
     settings: Settings | None = None,
     *,
     jobs: int = 1,
+    extract: PhotoExtractor | None = None,
     progress: Progress = silent,
 ) -> Extracted:
     """Features of every photo into `out`, one group a photo; those of photos that have not changed are kept.
 
     HDF5 files do not survive a crash while they are written. So every photo becomes a small file of its own in
     `out`.parts, and `out` is put together whole at the end: what was done is never lost.
+
+    extract: what the settings stand for, by who has it open already.
     """
     with alone(out):
-        return _extract_all(photos, Path(out), settings or Settings(), jobs, progress)
+        return _extract_all(photos, Path(out), settings or Settings(), jobs, extract, progress)
 
 
 def _extract_all(
-    photos: str | Path | Sequence[str | Path], out: Path, settings: Settings, jobs: int, progress: Progress
+    photos: str | Path | Sequence[str | Path],
+    out: Path,
+    settings: Settings,
+    jobs: int,
+    extract: PhotoExtractor | None,
+    progress: Progress,
 ) -> Extracted:
     parts = out.with_name(f"{out.name}.parts")
     named = name_photos(photos)
     masks = find_masks(settings.mask, named)
-    extract = settings.extractor()  # a wrong name is told here, before anything is written
+    extract = extract or settings.open_extractor()  # a wrong name is told here, before anything is written
     # Who calibrates or trains on between two runs does not mix two kinds.
-    settings = replace(settings, support=extract.support, weights=_weights(settings.descriptor))
+    support = extract.support if isinstance(extract, Extractor) else None
+    settings = replace(settings, support=support, weights=_weights(settings))
     earlier = _earlier(out, settings)
     _claim(parts, settings)
     begun = _begun(parts)
@@ -93,7 +105,7 @@ def _extract_all(
 
     new = _parts(parts)
     if new or (stale and kept):
-        _assemble(out, kept, new, settings, extract.ratio)
+        _assemble(out, kept, new, settings, extract)
     shutil.rmtree(parts)
     if not new and not kept:
         raise BadInput(f"none of the {len(named)} photos could be read: {next(iter(unreadable.values()))}")
@@ -112,8 +124,16 @@ def name_photos(photos: str | Path | Sequence[str | Path]) -> dict[str, Path]:
     return named
 
 
-def _weights(model: str) -> str | None:
-    path = models().get(model, Path(model))
+def _weights(settings: Settings) -> str | None:
+    """Of the descriptor; of the detector too where its weights are a file, or of the extractor in place of both."""
+    if settings.extractor is not None and not settings.patchwise:
+        return _fingerprint(Path(settings.extractor))
+    described_by = _fingerprint(models().get(settings.descriptor, Path(settings.descriptor)))
+    found_by = None if settings.detector in DETECTORS else _fingerprint(Path(settings.detector))
+    return described_by if found_by is None else fingerprints.values([described_by, found_by])[:16]
+
+
+def _fingerprint(path: Path) -> str | None:
     return fingerprints.content(path)[:16] if path.is_file() else None
 
 
@@ -199,20 +219,20 @@ class Task:
 Outcomes = Generator[tuple[str, str | None], None, None]
 
 
-def _in_turn(tasks: Mapping[str, Task], extract: Extractor) -> Outcomes:
+def _in_turn(tasks: Mapping[str, Task], extract: PhotoExtractor) -> Outcomes:
     for name, task in tasks.items():
         yield name, _extract_one(extract, task)
 
 
 def _prepared(settings: Settings) -> Callable[[Task], str | None]:
     """In a process of its own: what extracts one photo after the other."""
-    return partial(_extract_one, settings.extractor())
+    return partial(_extract_one, settings.open_extractor())
 
 
-def _extract_one(extract: Extractor, task: Task) -> str | None:
+def _extract_one(extract: PhotoExtractor, task: Task) -> str | None:
     seen = fingerprints.photo(task.photo, task.mask)  # before it is read: a change in between is noticed next time
     try:
-        features = extract(task.photo, task.mask)
+        features = extract_unmasked(extract, task.photo, task.mask)
     except UnreadableImage as error:
         return str(error)
     except BadInput as error:  # a mask of another size, a photo like a thread
@@ -222,11 +242,12 @@ def _extract_one(extract: Extractor, task: Task) -> str | None:
     return None
 
 
-def _assemble(out: Path, kept: Set[str], parts: Mapping[str, Path], settings: Settings, ratio: float | None) -> None:
+def _assemble(
+    out: Path, kept: Set[str], parts: Mapping[str, Path], settings: Settings, extract: PhotoExtractor
+) -> None:
     with whole(out) as temporary, h5py.File(temporary, "w") as file:
         file.attrs["settings"] = _written(settings)
-        if ratio is not None:
-            file.attrs["ratio"] = ratio
+        write_settings(file, extract.ratio, extract.thresholds if isinstance(extract, Extractor) else {})
         if kept:
             with open_features(out) as earlier:
                 for name in sorted(kept):

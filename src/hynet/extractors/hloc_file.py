@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +39,7 @@ class FeaturesFile:
         found = read_h5(self.path, self.name_of(photo), photo)
         best = np.argsort(-found.keypoints.scores, kind="stable")[: self.max_keypoints]
         lengths = np.maximum(np.linalg.norm(found.descriptors[best], axis=1, keepdims=True), 1e-12)
-        return replace(found, keypoints=found.keypoints[best], descriptors=found.descriptors[best] / lengths)
+        return replace(found[best], descriptors=found.descriptors[best] / lengths)
 
     def name_of(self, photo: str | Path) -> str:
         """The photo's name in the file: as much of its path as is one."""
@@ -61,6 +62,14 @@ def columns(features: Features) -> dict[str, Array]:
         "angles": keypoints.angle,
         "image_size": np.array(features.image_size),
     }
+
+
+def write_settings(file: Any, ratio: float | None, thresholds: Mapping[str, float]) -> None:
+    """What suits the features, into attributes of the file, which hloc and others pass over."""
+    if ratio is not None:
+        file.attrs["ratio"] = ratio
+    if thresholds:
+        file.attrs["thresholds"] = json.dumps(dict(thresholds))
 
 
 def write_group(file: Any, name: str, features: Features) -> None:
@@ -94,10 +103,19 @@ def read_h5(path: str | Path, name: str, photo: str | Path | None = None) -> Fea
         width, height = (int(side) for side in size)
         descriptors = np.ascontiguousarray(np.asarray(group["descriptors"], np.float32).T)  # (N, D)
         ratio = file.attrs.get("ratio")
+        thresholds = _thresholds(file, path)
         keypoints = Keypoints.from_circles(xy, scales, angles, scores)
         if not (np.isfinite(descriptors).all() and np.isfinite(keypoints.frames).all()):
             raise BadData(f"{path} holds features of {name} that are not finite numbers; extract them again.")
-        return Features(keypoints, descriptors, (width, height), None if ratio is None else float(ratio))
+        return Features(keypoints, descriptors, (width, height), None if ratio is None else float(ratio), thresholds)
+
+
+def _thresholds(file: Any, path: str | Path) -> dict[str, float]:
+    try:
+        told = json.loads(file.attrs.get("thresholds", "{}"))
+        return {str(geometry): float(pixels) for geometry, pixels in told.items()}
+    except (AttributeError, TypeError, ValueError):
+        raise BadData(f"{path} has an attribute `thresholds` that is not JSON of geometries and pixels.") from None
 
 
 def h5_names(path: str | Path) -> list[str]:

@@ -60,12 +60,14 @@ class Extractor:
             detector = open_detector(detector, max_keypoints=max_keypoints, upright=upright or affine, **options)
         self.detector = detector
         self.descriptor = load(descriptor) if isinstance(descriptor, str | Path) else descriptor
-        self.longest, self.upright, self.affine = longest, upright, affine
+        self.longest = longest
+        self.upright = upright
+        self.affine = affine
         # What the photos of the user were found to want, else what the model says of itself.
-        trained: float = getattr(self.descriptor, "support", SUPPORT_SIGMAS)
+        trained = self.descriptor.support or SUPPORT_SIGMAS
         self.support = support or calibration.support or trained
-        self.ratio: float | None = calibration.ratio or getattr(self.descriptor, "ratio", None)
-        self.thresholds = calibration.thresholds  # geometry -> pixels, for hynet.verify
+        self.ratio: float | None = calibration.ratio or self.descriptor.ratio
+        self.thresholds = calibration.thresholds  # geometry -> pixels; like the ratio, they travel with the features
 
     def __call__(self, photo: str | Path | Array, mask: str | Path | Array | None = None) -> Features:
         """The features of a photo, none of them where the mask, a picture of the same size, is black."""
@@ -74,9 +76,8 @@ class Extractor:
 
     def detect(self, image: Array, mask: Array | None = None) -> Keypoints:
         """(H, W) grey -> Keypoints, found in the photo made small enough; none where the mask (H, W) is zero."""
-        if mask is not None and mask.shape != image.shape:
-            sizes = [f"{width} x {height}" for height, width in (mask.shape, image.shape)]
-            raise BadInput(f"the mask has {sizes[0]} pixels and its photo {sizes[1]}; make them equal.")
+        if mask is not None:
+            check_mask(mask, image.shape)
         small, scale = images.shrink(image, self.longest)
         if mask is not None and scale != 1:
             mask = cv2.resize(mask, small.shape[::-1], interpolation=cv2.INTER_NEAREST)
@@ -94,8 +95,15 @@ class Extractor:
         """(H, W) grey and any keypoints in it -> Features."""
         height, width = image.shape
         descriptors = self.descriptor.describe(self.patches(image, keypoints))
-        return Features(keypoints, descriptors, (width, height), self.ratio)
+        return Features(keypoints, descriptors, (width, height), self.ratio, self.thresholds)
 
     def patches(self, image: Array, keypoints: Keypoints) -> Array:
         """What the descriptor looks at: (N, S, S) uint8."""
         return cut(image, keypoints, self.descriptor.patch_size, self.support)
+
+
+def check_mask(mask: Array, shape: tuple[int, ...]) -> None:
+    """Whether it is as large as its photo: (H, W)."""
+    if mask.shape != shape:
+        sizes = [f"{width} x {height}" for height, width in (mask.shape, shape)]
+        raise BadInput(f"the mask has {sizes[0]} pixels and its photo {sizes[1]}; make them equal.")

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
+from ..errors import BadInput
+from . import MAX_KEYPOINTS, PhotoExtractor, open_extractor
 from .patchwise import LONGEST, Extractor
+
+# What only "patchwise" understands, by the names of the command's options
+PATCHWISE = {
+    "detector": "detector",
+    "descriptor": "model",
+    "upright": "upright",
+    "longest": "longest",
+    "affine": "affine",
+    "score_threshold": "score-threshold",
+    "spread": "spread",
+    "support": "support",
+}
 
 
 @dataclass(frozen=True)
@@ -13,7 +27,7 @@ class Settings:
 
     detector: str = "dog"
     descriptor: str = "default"
-    max_keypoints: int = 2048
+    max_keypoints: int = MAX_KEYPOINTS
     upright: bool = False
     longest: int = LONGEST
     affine: bool = False
@@ -22,8 +36,18 @@ class Settings:
     mask: str | None = None  # folder of masks, that of a/b.jpg named a/b.jpg.png as in COLMAP
     support: float | None = None  # None: as calibrated, or as the model was trained
     weights: str | None = None  # fingerprint of the files of weights; filled in by extract_all
+    extractor: str | None = None  # name, weights or features file of an extractor, in place of detector and descriptor
 
-    def extractor(self) -> Extractor:
+    @property
+    def patchwise(self) -> bool:
+        """Whether a detector and a descriptor make the features."""
+        return self.extractor in (None, "patchwise")
+
+    def open_extractor(self) -> PhotoExtractor:
+        """What makes the features, ready to use."""
+        if self.extractor is not None and not self.patchwise:
+            self.check_alone(self.extractor)
+            return open_extractor(self.extractor, self.max_keypoints)
         return Extractor(
             self.detector,
             self.descriptor,
@@ -35,3 +59,10 @@ class Settings:
             spread=self.spread,
             support=self.support,
         )
+
+    def check_alone(self, extractor: str) -> None:
+        """Nothing was chosen that this extractor would pass over."""
+        defaults = {each.name: each.default for each in fields(self)}
+        asked = [option for name, option in PATCHWISE.items() if getattr(self, name) != defaults[name]]
+        if asked:
+            raise BadInput(f"{extractor} finds and describes keypoints by itself; leave out {', '.join(asked)}.")

@@ -11,7 +11,7 @@ from ..errors import BadInput, choose
 from ..geometry import Fit
 from ..types import Array, Features, Matches
 
-# geometry -> how far from the model a match may be, in pixels of the original photo
+# geometry -> how far from the model a match may be, in pixels of the original photo, where nothing was calibrated
 THRESHOLDS = {"fundamental": 1.0, "homography": 3.0, "essential": 1.0, "shared-focal": 1.0}
 GEOMETRIES = ("auto", *THRESHOLDS)
 # A camera that the matches support less than this, relative to the fundamental matrix, which fits any, is wrong. Right
@@ -35,7 +35,7 @@ def verify(
 
     geometry: "auto" is the first of these that the matches support: "essential" where both focal lengths are known,
         "shared-focal" (one unknown focal length) for photos of one size, "fundamental".
-    threshold: pixels of the original photo; None: as in THRESHOLDS.
+    threshold: pixels of the original photo; None: as calibrated for the features, else as in THRESHOLDS.
     cameras: the two matrices K; None: by the focal lengths that the features carry. Only "essential", asked for by
         name, guesses those that are not known.
     """
@@ -59,7 +59,7 @@ def _supported(
 ) -> Fit:
     """What "auto" chooses, and why."""
     first, second = a.keypoints.xy[matches.indices[:, 0]], b.keypoints.xy[matches.indices[:, 1]]
-    pixels = threshold or THRESHOLDS["fundamental"]
+    pixels = threshold or a.thresholds.get("fundamental", THRESHOLDS["fundamental"])
 
     def support(fit: Fit) -> float:
         """How many matches agree, and how well: 1 for each that is exact, down to 0 at the threshold."""
@@ -94,7 +94,7 @@ def _fit(
     known: Cameras | None,
 ) -> Fit:
     usual = choose(THRESHOLDS, geometry, "geometry")
-    threshold = usual if threshold is None else threshold
+    threshold = a.thresholds.get(geometry, usual) if threshold is None else threshold
     first, second = a.keypoints.xy[matches.indices[:, 0]], b.keypoints.xy[matches.indices[:, 1]]  # (K, 2) each
     model: Array | None
     pose = F = None

@@ -10,9 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
+from ..errors import need
 from ..sfm.sift_for_patches import EXHAUSTIVE, Photo, Scene
 from ..types import DIFFERENT_PIXELS, Array, Progress, silent
 
@@ -63,22 +65,21 @@ def surface(photo: Photo, points: Array) -> Surface:
     depth = (points[photo.points[known]] @ photo.cam_from_world[2, :3]) + photo.cam_from_world[2, 3]
     known, depth = known[depth > 0], depth[depth > 0]
     if len(known) > NEIGHBOURS:
-        for rows in np.array_split(np.arange(len(xy)), -(-len(xy) // 1000)):  # 1000 x known distances at a time
-            value[rows], slope[rows], error[rows] = _planes(xy, rays, rows, known, 1 / depth)
+        value, slope, error = _planes(xy, rays, known, 1 / depth)
     # A triangulated keypoint knows its own depth better than its neighbours do; the slope stays theirs.
     tracked = np.isfinite(value[known])
     value[known[tracked]], error[known[tracked]] = (1 / depth)[tracked], 0
     return Surface(rays, tips, value, slope, error)
 
 
-def _planes(xy: Array, rays: Array, rows: Array, known: Array, inverse_depth: Array) -> tuple[Array, Array, Array]:
+def _planes(xy: Array, rays: Array, known: Array, inverse_depth: Array) -> tuple[Array, Array, Array]:
     """Least squares over each keypoint's neighbours; NaN where they are far, to one side, or not on one plane."""
-    nearest, reach = _nearest(xy, rows, known)  # (n, 8), (n,)
-    offsets = rays[known[nearest]] - rays[rows][:, None]  # (n, 8, 2)
+    nearest, reach = _nearest(xy, known)  # (N, 8), (N,)
+    offsets = rays[known[nearest]] - rays[:, None]  # (N, 8, 2)
     # Unit offsets make the normal equations well scaled.
     unit = np.abs(offsets).max((1, 2))[:, None, None] + 1e-12
-    X = np.concatenate([np.ones((*nearest.shape, 1)), offsets / unit], 2)  # (n, 8, 3)
-    y = inverse_depth[nearest]  # (n, 8)
+    X = np.concatenate([np.ones((*nearest.shape, 1)), offsets / unit], 2)  # (N, 8, 3)
+    y = inverse_depth[nearest]  # (N, 8)
     Xt = X.transpose(0, 2, 1)
     inverse = np.linalg.inv(Xt @ X + 1e-9 * np.eye(3))  # neighbours in one place get a huge leverage, no exception
     fit = (inverse @ (Xt @ y[:, :, None]))[:, :, 0]
@@ -88,15 +89,17 @@ def _planes(xy: Array, rays: Array, rows: Array, known: Array, inverse_depth: Ar
     return np.where(good, value, np.nan), fit[:, 1:] / unit[:, 0], misfit
 
 
-def _nearest(xy: Array, rows: Array, known: Array) -> tuple[Array, Array]:
-    """The nearest triangulated keypoints of each row but itself, and the distance to the farthest of them."""
-    a, b = xy[rows].astype(np.float32), xy[known].astype(np.float32)
-    squared = np.sum(a**2, 1)[:, None] + np.sum(b**2, 1) - 2 * a @ b.T
-    own = np.searchsorted(known, rows).clip(max=len(known) - 1)
-    own_depth = known[own] == rows
-    squared[np.flatnonzero(own_depth), own[own_depth]] = np.inf  # its own depth is what the fit must do without
-    nearest = np.argpartition(squared, NEIGHBOURS, 1)[:, :NEIGHBOURS]
-    return nearest, np.linalg.norm(xy[known[nearest]] - xy[rows][:, None], axis=2).max(1)
+def _nearest(xy: Array, known: Array) -> tuple[Array, Array]:
+    """The nearest triangulated keypoints of each keypoint but itself, and the distance to the farthest of them."""
+    apart, nearest = _tree(xy[known]).query(xy, NEIGHBOURS + 1)  # (N, 9)
+    # Its own depth is what the fit must do without; who has none leaves out the farthest.
+    dropped = known[nearest] == np.arange(len(xy))[:, None]
+    dropped[~dropped.any(1), -1] = True
+    return nearest[~dropped].reshape(len(xy), NEIGHBOURS), apart[~dropped].reshape(len(xy), NEIGHBOURS)[:, -1]
+
+
+def _tree(xy: Array) -> Any:
+    return need("scipy.spatial", "sfm", "making a patch set").cKDTree(xy)
 
 
 @dataclass(frozen=True)
@@ -186,23 +189,11 @@ def _is_first(values: Array) -> Array:
 
 
 def _near(queries: Array, xy: Array, radius: float) -> tuple[Array, Array]:
-    """All (query, row of xy) at most `radius` apart, by a grid of cells that wide. NaN queries are near nothing."""
+    """All (query, row of xy) at most `radius` apart, by query and then by row. NaN queries are near nothing."""
     rows = np.flatnonzero(np.isfinite(queries).all(1))
-    low = np.minimum(xy.min(0), 0) - 2 * radius
-    rows = rows[((queries[rows] > low) & (queries[rows] < xy.max(0) + radius)).all(1)]
-    width = int((xy[:, 0].max() - low[0]) / radius) + 4
-    cell = np.floor((xy - low) / radius).astype(np.int64) @ [1, width]
-    order = np.argsort(cell, kind="stable")
-    found = [np.zeros((2, 0), np.int64)]
-    query_cell = np.floor((queries[rows] - low) / radius).astype(np.int64) @ [1, width]
-    for step in (-width, 0, width):  # three cells side by side are one range of the sorted cells
-        start = np.searchsorted(cell[order], query_cell + step - 1, "left")
-        count = np.searchsorted(cell[order], query_cell + step + 1, "right") - start
-        offset = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
-        found.append(np.stack([np.repeat(rows, count), order[np.repeat(start, count) + offset]]))
-    i, j = np.concatenate(found, 1)
-    near = np.sum((queries[i] - xy[j]) ** 2, 1) <= radius**2
-    return i[near], j[near]
+    found = _tree(queries[rows]).sparse_distance_matrix(_tree(xy), radius, output_type="ndarray")
+    found.sort(order=("i", "j"))
+    return rows[found["i"]], found["j"]
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
-from .. import colmap
+from .. import colmap, images
 from ..colmap import Funnel, Model, NotReconstructed
+from ..errors import UnreadableImage
 from ..system import fingerprints
 from ..system.files import whole
 from ..types import Array, Table
@@ -101,12 +101,15 @@ def _colours(model: Model, photos: Mapping[str, Path]) -> Array:
     """(M, 3) uint8 RGB, the mean over the keypoints that see a point; black where its photos cannot be read."""
     total, count = np.zeros((len(model.xyz), 3)), np.zeros((len(model.xyz), 1))
     for photo in model.photos:
-        pixels = cv2.imread(str(photos[photo.name]))  # turned upright, as the keypoints are
+        try:
+            pixels = images.read_colour(photos[photo.name])  # turned upright, as the keypoints are
+        except UnreadableImage:
+            continue
         width, height = photo.camera.size
-        if pixels is None or pixels.shape[:2] != (height, width):
+        if pixels.shape[:2] != (height, width):
             continue
         seen = photo.points >= 0
         x, y = np.rint(photo.xy[seen]).astype(int).clip(0, (width - 1, height - 1)).T
-        np.add.at(total, photo.points[seen], pixels[y, x, ::-1])
+        np.add.at(total, photo.points[seen], pixels[y, x])
         np.add.at(count, photo.points[seen], 1)
     return np.rint(total / np.maximum(count, 1)).astype(np.uint8)

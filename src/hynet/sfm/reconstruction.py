@@ -14,7 +14,7 @@ from .. import colmap
 from ..colmap import NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
 from ..extractors.folder import extract_all, find_masks, name_photos
-from ..extractors.hloc_file import h5_names, read_h5
+from ..extractors.hloc_file import FeaturesFile, h5_names, read_h5
 from ..extractors.settings import Settings
 from ..system import fingerprints
 from ..system.files import make_folder
@@ -26,7 +26,7 @@ from .mapping import Reconstructed, map_folder
 from .matches import match_all
 from .run_folder import check_photos, note_of_run, says_what_is_kept, write_json
 
-KEYPOINTS = 4096  # a photo, unless told otherwise
+KEYPOINTS = 4096  # per photo, by default
 
 
 def reconstruct(
@@ -44,7 +44,8 @@ def reconstruct(
 ) -> Reconstructed:
     """Photos in a folder -> a COLMAP model in the folder `out`.
 
-    settings: how features are made; `features`: a file of them in hloc's layout instead.
+    settings: how features are made; `features`: a file of them in hloc's layout instead, as is a settings.extractor
+        that is such a file.
     pairs: "auto" (all of up to 200 photos, else by likeness), "exhaustive", "retrieval", "sequence" or a file.
     ratio: of the ratio test; None: as calibrated for the model, and none for the features of others.
     camera: "auto" (by EXIF), "shared" (one for all photos of a size), or a known one such as "PINHOLE,fx,fy,cx,cy".
@@ -55,7 +56,12 @@ def reconstruct(
     named = name_photos(_folder(photos))
     _check(named, pairs, camera, mapper)
     settings = settings or Settings(max_keypoints=KEYPOINTS)
-    ratio = _ratio(ratio, settings, features)
+    _check_ratio(ratio)
+    extract = settings.open_extractor() if features is None else None
+    if isinstance(extract, FeaturesFile):
+        features, extract = extract.path, None
+    elif extract is not None and ratio is None:
+        ratio = extract.ratio
     jobs = jobs or len(cores())
     file = out / "features.h5" if features is None else Path(features)
     masks = find_masks(settings.mask, named) if features is None else {}
@@ -63,10 +69,11 @@ def reconstruct(
         note = note_of_run(out, Path(photos), file, _options(settings, features, ratio, camera))
         contents = {name: fingerprints.photo(photo, masks.get(name)) for name, photo in named.items()}
         check_photos(out, contents)
-        if features is None:
-            unreadable = _extract(Path(photos), file, settings, len(named), jobs, progress)
-        else:
+        if extract is None:
             unreadable = _missing(named, file)
+        else:
+            done = extract_all(photos, file, settings, jobs=jobs, extract=extract, progress=progress)
+            unreadable = _enough(len(named), done.unreadable)
         readable = {name: named[name] for name in named if name not in unreadable}
         seen = {name: contents[name] for name in readable}
         write_json(out / "photos.json", {**note, "unreadable": unreadable, "contents": seen})
@@ -97,10 +104,9 @@ def _check(photos: Mapping[str, Path], pairs: str, camera: str, mapper: str) -> 
         colmap.parse_camera(camera, (1, 1))
 
 
-def _ratio(ratio: float | None, settings: Settings, features: str | Path | None) -> float | None:
+def _check_ratio(ratio: float | None) -> None:
     if ratio is not None and not 0 < ratio <= 1:
         raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.8 is usual, 1 keeps all.")
-    return settings.extractor().ratio if ratio is None and features is None else ratio
 
 
 def _options(settings: Settings, features: str | Path | None, ratio: float | None, camera: str) -> dict[str, Any]:
@@ -108,20 +114,22 @@ def _options(settings: Settings, features: str | Path | None, ratio: float | Non
     matched_with = {"ratio": ratio, "camera": camera}
     if features is not None:
         return matched_with
-    made_with = {"detector": settings.detector, "model": settings.descriptor, "max_keypoints": settings.max_keypoints}
-    return made_with | matched_with
+    if settings.patchwise:
+        made_with: dict[str, Any] = {"detector": settings.detector, "model": settings.descriptor}
+    else:
+        made_with = {"extractor": settings.extractor}
+    return made_with | {"max_keypoints": settings.max_keypoints} | matched_with
 
 
 # --- Features ---
 
 
-def _extract(photos: Path, file: Path, settings: Settings, count: int, jobs: int, progress: Progress) -> dict[str, str]:
-    """Features of all photos into the file; which could not be read, and why."""
-    unreadable = dict(extract_all(photos, file, settings, jobs=jobs, progress=progress).unreadable)
+def _enough(count: int, unreadable: Mapping[str, str]) -> dict[str, str]:
+    """Which photos could not be read, and why, if that leaves two."""
     if count - len(unreadable) < 2:
         why = next(iter(unreadable.values()))
         raise NotReconstructed(f"only one photo can be read, and a reconstruction needs two: {why}")
-    return unreadable
+    return dict(unreadable)
 
 
 def _missing(photos: Mapping[str, Path], file: Path) -> dict[str, str]:

@@ -25,33 +25,12 @@ CONTRAST = 0.02  # half of OpenCV's default: dull walls have corners too
 
 
 @dataclass(frozen=True)
-class Camera:
-    """COLMAP's SIMPLE_RADIAL: pixel = focal * ray * (1 + k |ray|^2) + centre."""
-
-    focal: float
-    centre: Array  # (2,) in our pixels
-    k: float
-
-    def pixels(self, rays: Array) -> Array:
-        """(N, 2) points at depth one -> (N, 2) pixels."""
-        return self.focal * rays * (1 + self.k * np.sum(rays**2, -1, keepdims=True)) + self.centre
-
-    def rays(self, pixels: Array) -> Array:
-        """(N, 2) pixels -> (N, 2) points at depth one."""
-        distorted = (pixels - self.centre) / self.focal
-        rays = distorted
-        for _ in range(20):  # a fixed point: contracts by about 2 k |ray|^2 a step
-            rays = distorted / (1 + self.k * np.sum(rays**2, -1, keepdims=True))
-        return rays
-
-
-@dataclass(frozen=True)
 class Photo:
     """One registered photo. `path` is the grey copy that the keypoints were detected in."""
 
     name: str
     path: Path
-    camera: Camera
+    camera: colmap.Camera
     cam_from_world: Array  # (3, 4)
     keypoints: Keypoints
     points: Array  # (N,) row in Scene.points of each keypoint, -1 where it was not triangulated
@@ -155,7 +134,7 @@ def _photo(photo: colmap.ModelPhoto, frames: Array, folder: Path) -> Photo:
     return Photo(
         name=photo.name,
         path=folder / photo.name,
-        camera=Camera(photo.camera.params[0], photo.camera.K[:2, 2], photo.camera.params[3]),
+        camera=photo.camera,
         cam_from_world=photo.cam_from_world,
         keypoints=Keypoints(frames, np.ones(len(frames))),
         points=photo.points,

@@ -17,9 +17,9 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.lib.npyio import NpzFile
 
-from ..types import Array
 from . import fingerprints
 from .files import whole
+from .fingerprints import Array
 from .machine import cache_folder
 
 LIMIT = 20e9  # bytes; HPatches described by one network is 1.3e9

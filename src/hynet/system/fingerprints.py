@@ -22,9 +22,9 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import BadInput, DataNotFound, HynetError
-from ..types import Array
 from .files import whole
 from .machine import cache_folder
 
@@ -32,6 +32,7 @@ YOUNG = 2_000_000_000  # nanoseconds: the coarsest file systems (FAT) count time
 SOURCES = (".py", ".onnx", ".safetensors")  # weights lie beside the code of their package
 LIBRARIES = "numpy opencv-contrib-python-headless pillow onnxruntime torch kornia pydegensac poselib pycolmap"
 
+Array = NDArray[Any]
 Known = dict[str, list[Any]]  # path -> its stamp when it was read, and the sha256 of what it held
 _known: Known = {}  # by this process
 

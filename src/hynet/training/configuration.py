@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal
 
 from ..errors import BadInput
@@ -21,6 +21,11 @@ BOUNDS: dict[str, tuple[float, float]] = {  # setting -> its least, its most
 }
 
 
+def of_the_loss() -> Any:
+    """A setting that is an option of the loss; None is the loss's own value."""
+    return field(default=None, metadata={"of": "the loss"})
+
+
 @dataclass(frozen=True)
 class TrainConfig:
     """One training run; saved whole inside every checkpoint. Strengths go from 0, off, to 1."""
@@ -32,12 +37,13 @@ class TrainConfig:
     gain: float = 0.6  # of an orthogonal start
     start_from: str | None = None  # weights to go on from, by path, or `default`; None starts from scratch
     loss: str = "hynet"  # one of LOSSES
-    margin: float | None = None  # of the loss; None is the loss's own value, here and below
-    alpha: float | None = None  # how much of s in the hybrid similarity
-    gamma: float | None = None  # weight of the norm regulariser
-    z: float | None = None  # 1 is the released form, 2.736 the paper's for alpha 2
-    sosr: float | None = None  # weight of the second-order term
-    level: float | None = None  # weight of the term that sets all pairs against one threshold, as FPR@95 does
+    margin: float | None = of_the_loss()  # of the loss, as the next five; None: its own value
+    alpha: float | None = of_the_loss()  # how much of s in the hybrid similarity
+    gamma: float | None = of_the_loss()  # weight of the norm regulariser
+    z: float | None = of_the_loss()  # 1 is the released form, 2.736 the paper's for alpha 2
+    sosr: float | None = of_the_loss()  # weight of the second-order term
+    level: float | None = of_the_loss()  # weight of the term that sets all pairs against one threshold, as FPR@95 does
+    loss_options: dict[str, float] = field(default_factory=dict)  # any other option of the loss: NAME VALUE ...
     pairs_per_batch: int = 512  # two patches each, over all processes together
     pairs_per_epoch: int | None = None  # None: as many as the patches fill
     optimiser: Literal["adam", "sgd"] = "adam"
@@ -70,6 +76,11 @@ class TrainConfig:
     validate_minutes: float | None = None  # None validates after each epoch
     checkpoint_minutes: float = 5.0
     log_every: int = 10  # steps
+
+    def options_of_the_loss(self) -> dict[str, float]:
+        """Those that are set; the loss itself says what it takes and within which bounds."""
+        named = {one.name: getattr(self, one.name) for one in fields(self) if "of" in one.metadata}
+        return {name: value for name, value in named.items() if value is not None} | self.loss_options
 
     def __post_init__(self) -> None:
         if sum(length is not None for length in (self.epochs, self.steps, self.minutes)) != 1:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,38 +17,27 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..descriptors import DESCRIPTORS, loading
-from ..descriptors.layers import Network, start_orthogonal
-from ..errors import BadInput, BadWeights, HynetError, choose
-from ..losses import LOSSES, Loss, LossTerms
-from ..metrics import fpr95
-from ..mining import Strangers, certainly_different
+from ..errors import BadInput, HynetError
+from ..losses import Loss, LossTerms
+from ..losses.options import takes
 from ..system.files import make_folder
 from ..system.locks import alone
 from ..system.machine import keep_memory_mapped
-from ..types import Array, PatchPairs, PatchSet
+from ..types import PatchSet
 from . import checkpoints, distributed
+from .batches import Batch, batches, seed_of
 from .checkpoints import Position, State
 from .configuration import TrainConfig as TrainConfig
 from .configuration import learning_rate, progress
 from .logbook import Watch, logbook, unwatched
-from .sampling import Mixture, augment, batches_per_epoch, mix, pairs
-from .tiling import Tiled, has_bfloat16, one_worker_per_core, threads_for
-
-VALIDATION_PAIRS = 10_000  # at most, of each set: bounds the time, and 1% is then known to 0.14%
+from .sampling import batches_per_epoch, mix
+from .setup import loss_function, start, tiled
+from .tiling import threads_for
+from .validation import ValidationSets, described, validation_error
 
 
 class Diverged(HynetError, ArithmeticError):
     """The loss is no longer a number."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """This process's share of the pairs, and who is a stranger to whom in the whole batch."""
-
-    anchors: Tensor  # (n, 1, 32, 32) float 0-255
-    positives: Tensor  # (n, 1, 32, 32)
-    strangers: Strangers
 
 
 @dataclass(frozen=True)
@@ -61,9 +49,6 @@ class Trained:
     checkpoint: Path  # the best on validation, or the last where nothing is validated
     validation: Mapping[str, float]  # set -> FPR@95 in percent, of that checkpoint
     last_validation: Mapping[str, float]  # of the last weights
-
-
-ValidationSets = Mapping[str, tuple[PatchSet, PatchPairs]]
 
 
 @distributed.joined()
@@ -86,9 +71,11 @@ def train(
         state.restore(checkpoint)
     else:
         state = start(config, device)
-    fast = tiled(state.network, config)
+    loss = loss_function(config)
+    fast = tiled(state.network, config, loss)
     model = distributed.distributed(fast)
-    mixture, loss, now, rate = mix(list(data.values())), loss_function(config), state.position, Rate()
+    mixture = mix(list(data.values()))
+    now, rate = state.position, Rate()
     per_epoch = batches_per_epoch(mixture, config.pairs_per_batch, config.pairs_per_epoch)
     clock = saved = validated = time.perf_counter()
     snapshot: dict[str, Any] | None = None
@@ -130,65 +117,21 @@ def train(
 # --- one step -------------------------------------------------------------------------------------------------------
 
 
-def start(config: TrainConfig, device: str) -> State:
-    """A fresh network and its optimiser, the same in every process."""
-    torch.manual_seed(seed_of(config.seed))
-    network = network_of(config)
-    if config.start == "orthogonal":
-        start_orthogonal(network, config.gain)
-    if config.start_from:
-        found = loading.network(config.start_from)
-        if [*found.state_dict()] != [*network.state_dict()]:
-            raise BadWeights(
-                f"{config.start_from} is a {type(found).__name__}, but the recipe trains another network; "
-                "choose weights of the same network and --norm."
-            )
-        network.load_state_dict(found.state_dict())
-    network.to(device).train()
-    distributed.synchronise(network)
-    return State(network, optimiser_of(config, network), config.average)
-
-
-def optimiser_of(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
-    weights, rate, decay = network.parameters(), config.learning_rate, config.weight_decay
-    if config.optimiser == "adam":
-        return torch.optim.Adam(weights, rate, weight_decay=decay, fused=True)
-    return torch.optim.SGD(weights, rate, config.momentum, config.dampening, decay)
-
-
-def network_of(config: TrainConfig) -> Network:
-    """The untrained network; options that it does not have are left out."""
-    row = choose({name: row for name, row in DESCRIPTORS.items() if row.learnt}, config.network, "network")
-    known = inspect.signature(row.made_by().__init__).parameters
-    options = {"norm": config.norm, "dropout": config.dropout}
-    return row(**{name: value for name, value in options.items() if name in known})
-
-
-def tiled(network: Network, config: TrainConfig) -> Tiled:
-    """The network, ready for fast steps; L2-Net's loss looks at its feature maps too."""
-    bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and has_bfloat16())
-    with_maps = config.loss == "l2net" and hasattr(network, "with_maps")
-    return Tiled(network, compiled=config.compiled, with_maps=with_maps, bfloat16=bfloat16)
-
-
-def loss_function(config: TrainConfig) -> Loss:
-    """The loss with the options that the config sets."""
-    loss = choose(LOSSES, config.loss, "loss")
-    options = {name: getattr(config, name) for name in ("margin", "alpha", "gamma", "z", "sosr", "level")}
-    options = {name: value for name, value in options.items() if value is not None}
-    if strange := [name for name in options if name not in inspect.signature(loss).parameters]:
-        raise BadInput(f"the loss {config.loss} has no {' and no '.join(strange)}; leave it out.")
-    return partial(loss, **options)
-
-
 def loss_of(model: nn.Module, batch: Batch, loss: Loss) -> LossTerms:
     """The loss of the whole batch, negatives taken from all processes; its gradients reach this process's share."""
     device = batch.anchors.device.type
     with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
         anchors, positives = model(batch.anchors, batch.positives)
     (raw_a, *maps_a), (raw_p, *maps_p) = map(distributed.gather, anchors), map(distributed.gather, positives)
-    maps = {"maps": list(zip(maps_a, maps_p, strict=True))} if maps_a else {}
-    return loss(raw_a, raw_p, strangers=batch.strangers, **maps)
+    known: dict[str, Any] = {"strangers": batch.strangers} if takes(loss, "strangers") else {}
+    if maps_a:
+        known["maps"] = list(zip(maps_a, maps_p, strict=True))
+    terms = loss(raw_a, raw_p, **known)
+    if not isinstance(terms, LossTerms):
+        raise BadInput(
+            f"a loss returns hynet.losses.LossTerms, this one a {type(terms).__name__}; `added_up` makes it."
+        )
+    return terms
 
 
 def step(state: State, total: Tensor, rate: float) -> None:
@@ -201,87 +144,7 @@ def step(state: State, total: Tensor, rate: float) -> None:
     state.update_average()
 
 
-def batches(data: Mixture, config: TrainConfig, *, first: int, per_epoch: int, device: str) -> Iterator[Batch]:
-    """Batch number `first` and all after it, without end; each follows from the seed and its number."""
-    share = config.pairs_per_batch // distributed.world()
-    if share * distributed.world() != config.pairs_per_batch:
-        raise BadInput(f"{config.pairs_per_batch} pairs do not divide by {distributed.world()} processes.")
-    mine = slice(distributed.rank() * share, (distributed.rank() + 1) * share)
-    epoch, rows = -1, np.empty(0)
-    number = first
-    while True:
-        if epoch != number // per_epoch:
-            epoch = number // per_epoch
-            rows = pairs(
-                data,
-                config.pairs_per_batch,
-                seed=config.seed,
-                epoch=epoch,
-                balance=config.balance,
-                together=config.together,
-                hard=config.hard,
-                batches=per_epoch,
-            )
-        chosen = rows[number % per_epoch]  # (N, 2)
-        generator = torch.Generator().manual_seed(seed_of(config.seed, number, distributed.rank(), 1))
-        patches = augment(
-            torch.from_numpy(data.patches(chosen[mine])),
-            generator,
-            flips=config.flips,
-            jitter=config.jitter,
-            light=config.light,
-            blur=config.blur,
-            noise=config.noise,
-            jpeg=config.jpeg,
-        ).to(device)
-        yield Batch(patches[:, :1], patches[:, 1:], Strangers(_certain(data, chosen[:, 0], config.certain).to(device)))
-        number += 1
-
-
-def _certain(data: Mixture, rows: Array, only_certain: bool) -> Tensor:
-    """Who shows another point: by its number alone, or, where images are known, for certain. (N,) -> (N, N) bool."""
-    points, scenes = torch.from_numpy(data.points[rows]), torch.from_numpy(data.scenes[rows])
-    if data.images is None or not only_certain:
-        return certainly_different(points)
-    places = None if data.places is None else torch.from_numpy(data.places[rows])
-    return certainly_different(points, torch.from_numpy(data.images[rows]), scenes, places)
-
-
-def negatives(config: TrainConfig, data: Sequence[PatchSet]) -> float:
-    """How many others of a batch may serve a pair as negatives, on average of the first one."""
-    mixture = mix(data)
-    first = pairs(
-        mixture, config.pairs_per_batch, seed=config.seed, epoch=0, balance=config.balance, together=config.together
-    )[0]
-    return float(_certain(mixture, first[:, 0], config.certain).sum(1).float().mean())
-
-
-def seed_of(*numbers: int) -> int:
-    """One seed from several numbers, unlike that of any neighbour."""
-    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
-
-
 # --- looking at it --------------------------------------------------------------------------------------------------
-
-
-def validation_error(describe: Callable[[Array], Array], patch_set: PatchSet, known: PatchPairs) -> float:
-    """FPR@95 in percent, over at most VALIDATION_PAIRS of the known pairs."""
-    chosen = np.linspace(0, len(known) - 1, min(len(known), VALIDATION_PAIRS)).astype(np.int64)
-    rows, where = np.unique(np.stack([known.first[chosen], known.second[chosen]]), return_inverse=True)
-    first, second = describe(patch_set.patches[rows])[where.reshape(2, -1)]
-    distances = np.linalg.norm(first - second, axis=1)
-    return 100 * fpr95(distances, known.is_match[chosen]) if np.isfinite(distances).all() else 100.0
-
-
-def _describe(network: Network, patches: Array) -> Array:
-    """network.describe, by all cores at once."""
-    parts = np.array_split(patches, max(1, len(patches) // 256))
-    was_training = network.training
-    network.eval()  # here, because workers must not switch it under each other
-    with one_worker_per_core() as cores:
-        rows = np.concatenate(list(cores.map(network.describe, parts)))
-    network.train(was_training)
-    return rows
 
 
 @dataclass
@@ -311,7 +174,7 @@ def _line(config: TrainConfig, now: Position, terms: LossTerms, done: float, rat
         "learning_rate": learning_rate(config, done),
         "loss": float(terms.total.detach()),
         **{name: float(value.detach()) for name, value in terms.terms.items()},
-        **({} if config.loss == "tfeat" else _similarities(terms)),  # TFeat's distances are not of unit vectors
+        **({} if terms.raw else _similarities(terms)),
         "violated": float(terms.violated),
         "steps_per_second": round(rate.patches_per_second / (2 * config.pairs_per_batch), 4),
         "patches_per_second": round(rate.patches_per_second, 1),
@@ -343,7 +206,7 @@ def _validate(state: State, sets: ValidationSets, out: Path, about: Mapping[str,
     if distributed.rank() != 0:
         return
     now = state.position
-    now.validation = {name: validation_error(partial(_describe, state.averaged), *some) for name, some in sets.items()}
+    now.validation = {name: validation_error(partial(described, state.averaged), *some) for name, some in sets.items()}
     now.validated_step = now.step
     mean = float(np.mean(list(now.validation.values())))
     if mean < now.best:

@@ -17,7 +17,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..descriptors.hynet import HyNet
 from ..descriptors.layers import FRN, TLU, Network
 from ..system.machine import cores
 
@@ -197,11 +196,11 @@ def _fused(layers: list[nn.Module], convolve: Convolve) -> Work:
 
 def _split(network: Network) -> tuple[list[nn.Module], nn.Sequential | None]:
     """The layers that work on each patch by itself, and the last one where that sees the whole batch."""
-    *layers, _ = network.children()
-    if isinstance(network, HyNet) and not any(map(_looks_across, layers)):  # its layers simply follow each other
-        return layers, network.layer7
-    return ([] if _looks_across(network) else [network]), None
+    layers, last = network.patch_by_patch()
+    if not any(map(_looks_across, layers)):
+        return layers, last
+    return [], None
 
 
 def _looks_across(module: nn.Module) -> bool:
-    return any(isinstance(part, nn.BatchNorm2d) for part in module.modules())
+    return any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in module.modules())

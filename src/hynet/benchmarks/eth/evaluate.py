@@ -71,41 +71,35 @@ class Outcome:
     dense: int | None = None  # fused points, where COLMAP can make them
 
 
-def run(
-    models: Sequence[Model],
-    data: Path,
-    *,
-    detector: tuple[str, ...] = ("dog",),
-    max_keypoints: int = 8192,
-    features: tuple[Path, ...] = (),
-    work: Path | None = None,
-    progress: Progress = silent,
-) -> Evaluation:
-    """Models from matches, on one scene or on each that lies in the folder; with camera errors where they are known.
+@dataclass(frozen=True)
+class EthOptions:
+    """Whose keypoints, how many, and where the models go."""
 
-    Args:
-        detector: what finds the keypoints of patch descriptors; several give a row each.
-        max_keypoints: the strongest so many of each photo.
-        features: features files in hloc's layout, each a row.
-        work: a folder for the models themselves, to look at with `hynet doctor` and `hynet view`; they are cached
-            elsewhere unless told.
-    """
+    detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
+    max_keypoints: int = 8192  # per photo, the strongest
+    features: tuple[Path, ...] = ()  # features files in hloc's layout, each a row
+    # A folder for the models themselves, to look at with `hynet doctor` and `hynet view`; by default the cache.
+    work: Path | None = None
+
+
+def evaluate(models: Sequence[Model], data: Path, options: EthOptions, progress: Progress = silent) -> Evaluation:
+    """Models from matches, on one scene or on each that lies in the folder; with camera errors where they are known."""
     colmap.pycolmap()
-    found = find_scenes(Path(data))
+    found = find_scenes(data)
     photos = [photo for scene in found for photo in name_photos(scene.folder).values()]
-    setting = Setting(detector, max_keypoints)
-    methods = enter(models, setting, files=features, photos=photos)
+    setting = Setting(options.detector, options.max_keypoints)
+    methods = enter(models, setting, files=options.features, photos=photos)
     outcomes: dict[str, dict[str, Outcome]] = {}  # row -> scene -> outcome
     for method in methods:
         for scene in found:
-            folder = _place(work, scene, method)
+            folder = _place(options.work, scene, method)
             file = _write_features(method, scene, folder, progress)
             for reading, ratio in READINGS.items():
                 if reading and comparing.descriptor(method.name) in SANITY:
                     continue  # minutes of RANSAC over thousands of chance matches, to find nothing again
                 outcome = _outcome(scene, file, folder, ratio, progress)
                 outcomes.setdefault(f"{method.name}{reading}", {})[scene.name] = outcome
-    return _evaluation(Path(data), found, outcomes, setting)
+    return _evaluation(data, found, outcomes, setting)
 
 
 # --- Scenes ---

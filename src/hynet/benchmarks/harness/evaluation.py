@@ -2,10 +2,14 @@
 
 A benchmark is a file in this folder with
 
-    def run(models: Sequence[Model], data: Path, *, ITS OWN OPTIONS, progress: Progress = silent) -> Evaluation
+    @dataclass(frozen=True)
+    class MineOptions: ...
 
-whose keyword options become options of `hynet evaluate NAME` (docstring "Args:" is their help), and a row in
-BENCHMARKS. `contestants.enter(models)` turns the models into descriptors, the sanity rows among them.
+    def evaluate(models: Sequence[Model], data: Path, options: MineOptions, progress: Progress = silent) -> Evaluation
+
+and a row in BENCHMARKS. The fields of the dataclass, each with a default, become options of `hynet evaluate NAME`; the
+comments beside or above them are their help. `contestants.enter(models)` turns the models into descriptors, the sanity
+rows among them.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from ...extractors.calibrated import saved
 from ...extractors.hloc_file import FeaturesFile
 from ...extractors.patchwise import Extractor
 from ...system import cache, fingerprints
-from ...types import Array, Features, Keypoints
+from ...types import Array, Features, Keypoints, Matches
 from . import contestants
 from .contestants import Contestant, Model
 from .sanity import SANITY
@@ -52,6 +52,7 @@ class Method:
     name: str
     features: Callable[[Path], Features]
     fingerprint: str | None = None
+    matcher: Callable[[Features, Features], Matches] | None = None  # its own, in place of nearest neighbours
 
 
 def enter(

@@ -8,7 +8,7 @@ from ...descriptors.resizing import enter
 from ...types import Array, Descriptor
 
 
-class Random:
+class Random(Descriptor):
     """A direction drawn by lot for each picture: the same patch always gets the same."""
 
     patch_size, dim = 32, 128
@@ -23,7 +23,7 @@ class Random:
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-class Constant:
+class Constant(Descriptor):
     """Every patch looks the same."""
 
     patch_size, dim = 32, 128

@@ -6,95 +6,87 @@ From the patch release, or from image sequences, of which stacks are cut by its 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from ... import images, metrics
-from ...datasets import hpatches
+from ...datasets import hpatches, hpatches_cutting
 from ...datasets import sequences as image_sequences
 from ...errors import BadInput, choose
 from ...system import cache, fingerprints
-from ...types import Array, Progress, Table, silent
+from ...types import Array, Progress, silent
 from ..harness.contestants import Contestant, Model, enter
 from ..harness.describing import describe
 from ..harness.evaluation import Evaluation
 from ..harness.results import shown
 from ..harness.sanity import SANITY
 from . import csv_files as hpatches_csv
-from . import summary
+from . import paper, summary
 from . import tasks as hpatches_tasks
 
-CUTTING = (hpatches, image_sequences, images)  # our code that makes stacks of photos
+CUTTING = (hpatches, hpatches_cutting, image_sequences, images)  # our code that makes stacks of photos
 SPLITS = ("a", "b", "c", "full", "view", "illum")
 
-# Fig. 4 has the numbers as bars only; the text has these. SOSNet's follows from HyNet's and the gain of 2.35.
-PAPER = Table(
-    "Fig. 4, split a, trained on Liberty",
-    ["matching"],
-    {"SOSNet": {"matching": 51.62}, "HyNet": {"matching": 53.97}},
-    "HyNet, 2020",
-)
+
+@dataclass(frozen=True)
+class HpatchesOptions:
+    """Which split, scored how, with whose descriptors."""
+
+    # a, b, c, full, view or illum; by default a, or full where its sequences are not all there.
+    split: str | None = None
+    # `compatible` is the public Python code to the last quirk; `corrected` is the same, but equal distances are
+    # averaged over all orders, so that a constant descriptor is not rewarded.
+    mode: Literal["corrected", "compatible"] = "corrected"
+    # Folder with the release's lists (verif_pos_split-a.csv ...); without it lists are drawn by its rules.
+    tasks: Path | None = None
+    # Folders of anyone's descriptors in the public layout (SEQUENCE/ref.csv ...), scored as further rows.
+    csv: tuple[Path, ...] = ()
+    write_csv: Path | None = None  # folder to write our descriptors to, in the public layout, one folder per model
+    seed: int = 0  # of the lists that are drawn, and of the patches that are cut from image sequences
 
 
-def run(
-    models: Sequence[Model],
-    data: Path,
-    *,
-    split: str | None = None,
-    mode: Literal["corrected", "compatible"] = "corrected",
-    tasks: Path | None = None,
-    csv: tuple[Path, ...] = (),
-    write_csv: Path | None = None,
-    seed: int = 0,
-    progress: Progress = silent,
-) -> Evaluation:
-    """Verification, matching and retrieval on one split.
-
-    Args:
-        split: a, b, c, full, view or illum; unless told a, or full where its sequences are not all there.
-        mode: `compatible` is the public Python code to the last quirk; `corrected` is the same, but equal distances
-            are averaged over all orders, so that a constant descriptor is not rewarded.
-        tasks: folder with the release's lists (verif_pos_split-a.csv ...); without it lists are drawn by its rules.
-        csv: folders of anyone's descriptors in the public layout (SEQUENCE/ref.csv ...), scored as further rows.
-        write_csv: folder to write our descriptors to, in the public layout, one folder a model.
-        seed: of the lists that are drawn, and of the patches that are cut from image sequences.
-    """
-    if seed < 0:
-        raise BadInput(f"seed must be 0 or more, got {seed}.")
-    if split is not None:
-        choose(dict.fromkeys(SPLITS), split, "split")
-    contestants = enter(models or ([] if csv else ["default"]))  # first: what is misspelt is told before long work
-    root = _stacks(Path(data), seed, progress)
+def evaluate(models: Sequence[Model], data: Path, options: HpatchesOptions, progress: Progress = silent) -> Evaluation:
+    """Verification, matching and retrieval on one split."""
+    if options.seed < 0:
+        raise BadInput(f"seed must be 0 or more, got {options.seed}.")
+    if options.split is not None:
+        choose(dict.fromkeys(SPLITS), options.split, "split")
+    # First, so that a misspelt name is reported before long work.
+    contestants = enter(models or ([] if options.csv else ["default"]))
+    root = _stacks(data, options.seed, progress)
     there = hpatches.splits(root)
-    chosen = ("a" if "a" in there else "full") if split is None else split
+    chosen = options.split or ("a" if "a" in there else "full")
     sequences = hpatches.split(root, chosen)
-    entered = [*map(str, csv), *(contestant.name for contestant in contestants)]
+    entered = [*map(str, options.csv), *(contestant.name for contestant in contestants)]
     if twice := next((name for name in entered if entered.count(name) > 1), None):
         raise BadInput(f"{twice} is named twice; name it once, or give the whole path of a folder named like a model.")
     textures = [_texture(root, sequence) for sequence in sequences]
     sizes = [len(texture) for texture in textures]
     if min(sizes) < 2:
         raise BadInput(f"a sequence of {root} has fewer than two patches; verification needs two.")
-    if tasks is None:
-        lists = hpatches_tasks.draw(textures, seed)
+    if options.tasks is None:
+        lists = hpatches_tasks.draw(textures, options.seed)
     else:
-        lists = hpatches_tasks.read(tasks, chosen, sequences, sizes)
+        lists = hpatches_tasks.read(options.tasks, chosen, sequences, sizes)
     scores = {}
     folders = {method: name.replace("/", "_") for method, name in shown(c.name for c in contestants).items()}
-    for folder in csv:
+    for folder in options.csv:
         described = hpatches_csv.read(folder, sequences, sizes)
         scores[str(folder)] = summary.scored(described, lists, progress)
     for contestant in contestants:
         pieces = zip(sequences, sizes, strict=True)
         described = [_described(contestant, root, sequence, size, progress) for sequence, size in pieces]
-        if write_csv is not None and contestant.name not in SANITY:
+        if options.write_csv is not None and contestant.name not in SANITY:
             for sequence, stacks in zip(sequences, described, strict=True):
-                hpatches_csv.write(write_csv / folders[contestant.name], sequence, stacks)
+                hpatches_csv.write(options.write_csv / folders[contestant.name], sequence, stacks)
         scores[contestant.name] = summary.scored(described, lists, progress)
 
-    area = summary.AREAS[mode]
+    area = summary.AREAS[options.mode]
+    release = root == data and options.tasks is not None
+    papers_data = release and chosen == "a" and len(lists.queries) == paper.QUERIES
     rows = {method: summary.row(own, area) for method, own in scores.items()}
     drawn = {method: summary.redrawn(own, area) for method, own in scores.items()}
     told = {method: summary.details(own, sequences) for method, own in scores.items()}
@@ -104,12 +96,17 @@ def run(
         summary.COLUMNS,
         rows,
         {method: {column: metrics.interval(values) for column, values in own.items()} for method, own in drawn.items()},
-        title=f"HPatches split {chosen}, mAP in %, {mode}",
-        paper=PAPER,
+        title=f"HPatches split {chosen}, mAP in %, {options.mode}",
+        paper=paper.TABLE if papers_data else None,
         comparisons=summary.comparisons(drawn, rows),
         pictures=summary.pictures(scores, area, sequences),
-        details={"split": chosen, "sequences": dict(zip(sequences, sizes, strict=True)), "mode": mode, "methods": told},
-        notes=_notes(sequences, sizes, lists, mode, chosen == "a" and tasks is not None),
+        details={
+            "split": chosen,
+            "sequences": dict(zip(sequences, sizes, strict=True)),
+            "mode": options.mode,
+            "methods": told,
+        },
+        notes=[*_notes(sequences, sizes, lists, options.mode), *paper.notes(papers_data)],
     )
 
 
@@ -121,7 +118,7 @@ def _stacks(data: Path, seed: int, progress: Progress) -> Path:
     names = [folder.name for folder in image_sequences.folders(data)]
     made = {"data": str(data.resolve()), "names": names, "seed": seed, "code": fingerprints.code(*CUTTING)}
     place = cache.folder().parent / "cut" / f"{data.resolve().name}-{fingerprints.values(made)[:16]}"
-    return hpatches.cut(data, place, seed, progress)
+    return hpatches_cutting.cut(data, place, seed, progress)
 
 
 def _fingerprint(root: Path, sequence: str) -> str:
@@ -146,9 +143,7 @@ def _described(contestant: Contestant, root: Path, sequence: str, size: int, pro
     return found.reshape(len(hpatches.COLUMNS), size, -1)
 
 
-def _notes(
-    sequences: Sequence[str], sizes: Sequence[int], lists: hpatches_tasks.Tasks, mode: str, official: bool
-) -> list[str]:
+def _notes(sequences: Sequence[str], sizes: Sequence[int], lists: hpatches_tasks.Tasks, mode: str) -> list[str]:
     counts = f"{len(lists.positive):,} pairs of each kind, {len(lists.queries):,} queries"
     notes = [
         f"{len(sequences)} sequences, {sum(sizes):,} regions; {counts}, {len(lists.distractors):,} distractors; "
@@ -164,6 +159,4 @@ def _notes(
     ]
     if not summary.can_retrieve(lists):
         notes.append("No retrieval: it needs textured patches of at least two sequences.")
-    if not official:
-        notes.append("The paper's rows are split a of the release with its own lists: other data, not comparable.")
     return notes

@@ -17,110 +17,94 @@ from ... import colmap, metrics
 from ...datasets import scenes
 from ...datasets.scenes import Scene
 from ...errors import BadInput
-from ...types import Array, Progress, Table, silent
+from ...types import Array, Progress, silent
 from ..harness import comparing
 from ..harness.contestants import Model
 from ..harness.evaluation import Curves, Evaluation
 from ..harness.methods import Method, Setting, enter
-from . import multiview, stereo
+from . import averaging, multiview, paper, stereo
+from .averaging import Samples
 
 # For who brings no ratio of their own: the challenge's authors found 0.85 to 0.95 best for most descriptors.
 USUAL_RATIO = 0.9
 DEGREES = [0.5 * k for k in range(41)]  # at which the accuracy is drawn
 
-# The paper's appendix: the challenge's three validation scenes, Key.Net's keypoints
-PAPER = {"stereo": (63.40, 63.41, 64.07), "multiview": (74.41, 74.51, 74.84)}
-PAPER_ROWS = ("Key.Net + HardNet", "Key.Net + SOSNet", "Key.Net + HyNet")
+Task = Literal["stereo", "multiview", "both"]
 
 
 @dataclass(frozen=True)
-class _Samples:
-    """What the mAA is a mean of, in percent: N pairs, or N bags."""
+class _Measured:
+    """One task, and what there is to tell of it."""
 
-    credits: Mapping[str, Array]  # method -> (N,)
-    scene: Array  # (N,) its scene
-    group: Array  # (N,) or (levels, N) as `metrics.bootstrap` takes them: averaged first, and drawn apart
+    samples: Samples
+    notes: Sequence[str]
+    pictures: Mapping[str, Curves]
+    details: Mapping[str, Any]
 
 
-def run(
-    models: Sequence[Model],
-    data: Path,
-    *,
-    task: Literal["stereo", "multiview"] = "stereo",
-    detector: tuple[str, ...] = ("dog",),
-    max_keypoints: int = 2048,
-    upright: bool = False,
-    ratio: float | None = None,
-    seeds: int = 1,
-    bags: int | None = None,
-    features: tuple[Path, ...] = (),
-    against: str | None = None,
-    progress: Progress = silent,
-) -> Evaluation:
-    """mAA(10) of relative poses, on scenes in the challenge's layout or in Strecha's.
+@dataclass(frozen=True)
+class ImcOptions:
+    """Which task, whose keypoints, and how they are matched."""
 
-    Args:
-        task: pairs of photos, or models from bags of 5, 10 and 25.
-        detector: what finds the keypoints of patch descriptors; several give a row each.
-        max_keypoints: the strongest so many of each photo; 2,048 and 8,000 are the challenge's.
-        upright: patch descriptors use no orientation; the challenge's photos stand upright.
-        ratio: one ratio test for all; by default each model's own, and 0.9 where it has none.
-        seeds: stereo: how often each pair is fitted; scores are averaged.
-        bags: multiview: at most so many bags of each size; 100, 50 and 25 unless told.
-        features: features files in hloc's layout, each a row.
-        against: the method that the others are compared with; unless told rootsift, or the first.
-    """
+    task: Task = "stereo"  # pairs of photos; models from bags of 5, 10 and 25; or both tasks and their average
+    detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
+    max_keypoints: int = 2048  # per photo, the strongest; 2,048 and 8,000 are the challenge's
+    upright: bool = False  # patch descriptors use no orientation; the challenge's photos stand upright
+    ratio: float | None = None  # one ratio test for all; by default each model's own, and 0.9 where it has none
+    seeds: int = 1  # stereo: how often each pair is fitted; scores are averaged
+    bags: int | None = None  # multiview: the most bags of each size; by default 100, 50 and 25
+    features: tuple[Path, ...] = ()  # features files in hloc's layout, each a row
+    against: str | None = None  # the method that the others are compared with; by default rootsift, or the first
+
+
+def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress: Progress = silent) -> Evaluation:
+    """mAA(10) of relative poses, on scenes in the challenge's layout or in Strecha's."""
+    task = options.task
+    ratio = options.ratio
     if ratio is not None and not 0 < ratio <= 1:
         raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.9 is usual, 1 keeps all.")
-    if seeds < 1 or (bags is not None and bags < 1):
+    if options.seeds < 1 or (options.bags is not None and options.bags < 1):
         raise BadInput("--seeds and --bags must be at least 1.")
-    if task == "multiview":
+    if task != "stereo":
         colmap.pycolmap()  # a missing package is told before anything is described
     found = scenes.load(data)
     photos = [view.photo for scene in found for view in scene.views.values()]
-    setting = Setting(detector, max_keypoints, upright)
-    methods = enter(models, setting, files=features, photos=photos)
-    rival = comparing.rival([method.name for method in methods], against)
-    ratios = {method.name: ratio or method.features(photos[0]).ratio or USUAL_RATIO for method in methods}
-    shared = [setting.told(), "Ratio test: " + ", ".join(f"{name} {value:g}" for name, value in ratios.items()) + "."]
-    if task == "stereo":
-        errors = {m.name: [stereo.scene_errors(m, s, ratios[m.name], seeds, progress) for s in found] for m in methods}
-        samples, pictures = _of_pairs(found, errors), {"accuracy": _curves(errors)}
-        details, notes = _pair_details(found, errors), [*shared, *_stereo_notes(found, seeds)]
-    else:
-        chosen = [multiview.chosen_bags(scene, bags) for scene in found]
-        samples, pictures = _of_bags(found, chosen, methods, ratios, progress), {}
-        details, notes = {}, [*shared, *_multiview_notes(found, chosen)]
-    rows, intervals = _rows(found, samples)
+    setting = Setting(options.detector, options.max_keypoints, options.upright)
+    methods = enter(models, setting, files=options.features, photos=photos)
+    rival = comparing.rival([method.name for method in methods], options.against)
+    ratios = {
+        method.name: ratio or method.features(photos[0]).ratio or USUAL_RATIO
+        for method in methods
+        if method.matcher is None
+    }
+    parts: dict[str, _Measured] = {}
+    if task != "multiview":
+        parts["stereo"] = _stereo(found, methods, ratios, options.seeds, progress)
+    if task != "stereo":
+        parts["multiview"] = _multiview(found, methods, ratios, options.bags, progress)
+    columns = averaging.columns([scene.name for scene in found], {k: part.samples for k, part in parts.items()})
+    rows = {m.name: {column: many.mean(m.name) for column, many in columns.items()} for m in methods}
+    intervals = {m.name: {column: many.interval(m.name) for column, many in columns.items()} for m in methods}
+    compared = [column for column in ("maa10", *parts) if column in columns]
+    tested = "Ratio test: " + ", ".join(f"{name} {value:g}" for name, value in ratios.items()) + "."
+    told = [setting.told(), tested, *(note for part in parts.values() for note in part.notes)]
+    table, same_data = paper.table(task), paper.is_papers(found)
     return Evaluation(
         "imc" if task == "stereo" else f"imc-{task}",
         str(data),
-        list(next(iter(rows.values()))),
+        list(columns),
         rows,
         intervals,
-        title=f"{task.capitalize()} poses, mAA at 10 degrees in %",
-        paper=Table("Appendix", ["maa10"], {n: {"maa10": v} for n, v in zip(PAPER_ROWS, PAPER[task], strict=True)}),
-        comparisons=comparing.differences("maa10", samples.credits, rival, samples.group),
-        pictures=pictures,
-        details=details,
-        notes=[*notes, "The paper's rows: three scenes of 100 photos each, of which these are at most a part."],
+        title=f"{TITLES[task]}, mAA at 10 degrees in %",
+        paper=table if same_data else None,
+        comparisons=[one for column in compared for one in columns[column].differences(column, rival)],
+        pictures={name: picture for part in parts.values() for name, picture in part.pictures.items()},
+        details={name: value for part in parts.values() for name, value in part.details.items()},
+        notes=[*told, *([] if same_data else [paper.note(table)])],
     )
 
 
-def _rows(
-    found: Sequence[Scene], samples: _Samples
-) -> tuple[dict[str, dict[str, float | None]], dict[str, dict[str, metrics.Interval]]]:
-    """maa10 over all groups alike, and of each scene where there are several."""
-    which = {"maa10": np.ones(len(samples.scene), bool)}
-    if len(found) > 1:
-        which |= {scene.name: samples.scene == scene.name for scene in found}
-    rows: dict[str, dict[str, float | None]] = {}
-    intervals = {}
-    for name, own in samples.credits.items():
-        parts = {column: (own[some], samples.group[..., some]) for column, some in which.items()}
-        rows[name] = {column: comparing.mean(*part) for column, part in parts.items()}
-        intervals[name] = {column: metrics.bootstrap(*part) for column, part in parts.items()}
-    return rows, intervals
+TITLES = {"stereo": "Stereo poses", "multiview": "Multiview poses", "both": "Stereo and multi-view poses"}
 
 
 # --- Pairs ---
@@ -128,10 +112,23 @@ def _rows(
 Errors = Mapping[str, Sequence[Array]]  # method -> scene -> (pairs, seeds) degrees
 
 
-def _of_pairs(found: Sequence[Scene], errors: Errors) -> _Samples:
+def _stereo(
+    found: Sequence[Scene], methods: Sequence[Method], ratios: Mapping[str, float], seeds: int, progress: Progress
+) -> _Measured:
+    errors = {
+        method.name: [
+            stereo.scene_errors(method, scene, ratios.get(method.name, 1.0), seeds, progress) for scene in found
+        ]
+        for method in methods
+    }
+    pictures, details = {"accuracy": _curves(errors)}, _pair_details(found, errors)
+    return _Measured(_of_pairs(found, errors), _stereo_notes(found, seeds), pictures, details)
+
+
+def _of_pairs(found: Sequence[Scene], errors: Errors) -> Samples:
     scene = np.repeat([scene.name for scene in found], [len(scene.pairs) for scene in found])
     credits = {name: np.concatenate([_credits(each) for each in own]) for name, own in errors.items()}
-    return _Samples(credits, scene, scene)
+    return Samples(credits, scene, scene)
 
 
 def _credits(errors: Array) -> Array:
@@ -165,8 +162,8 @@ def _stereo_notes(found: Sequence[Scene], seeds: int) -> list[str]:
         f"Pairs: {counts} ({listed}). Scenes count alike.",
         f"The ratio test holds in both directions. DEGENSAC: {stereo.THRESHOLD} px, confidence {stereo.CONFIDENCE}, "
         f"{stereo.ITERATIONS:,} iterations; seeds: {seeds}.",
-        f"Intervals: 95%, the pairs of each scene drawn again {metrics.ROUNDS:,} times; they share photos, so that the "
-        "intervals are somewhat too narrow.",
+        f"Intervals of stereo: 95%, the pairs of each scene resampled {metrics.ROUNDS:,} times; they share "
+        "photos, so that the intervals are somewhat too narrow.",
     ]
 
 
@@ -175,13 +172,14 @@ def _stereo_notes(found: Sequence[Scene], seeds: int) -> list[str]:
 Bags = Mapping[int, Sequence[multiview.Bag]]
 
 
-def _of_bags(
+def _multiview(
     found: Sequence[Scene],
-    chosen: Sequence[Bags],
     methods: Sequence[Method],
     ratios: Mapping[str, float],
+    most: int | None,
     progress: Progress,
-) -> _Samples:
+) -> _Measured:
+    chosen = [multiview.chosen_bags(scene, most) for scene in found]
     every = [
         (scene, size, bag)
         for scene, bags in zip(found, chosen, strict=True)
@@ -193,10 +191,11 @@ def _of_bags(
         own = []
         for done, (scene, _, bag) in enumerate(every):
             progress(done, len(every), f"{method.name} on {scene.name}")
-            own.append(multiview.bag_credits(method, scene, bag, ratios[method.name]))
+            own.append(multiview.bag_credits(method, scene, bag, ratios.get(method.name, 1.0)))
         credits[method.name] = np.array(own)
     names = np.array([scene.name for scene, _, _ in every])
-    return _Samples(credits, names, np.array([[scene.name, str(size)] for scene, size, _ in every]).T)
+    samples = Samples(credits, names, np.array([[scene.name, str(size)] for scene, size, _ in every]).T)
+    return _Measured(samples, _multiview_notes(found, chosen), {}, {})
 
 
 def _multiview_notes(found: Sequence[Scene], chosen: Sequence[Bags]) -> list[str]:
@@ -205,10 +204,15 @@ def _multiview_notes(found: Sequence[Scene], chosen: Sequence[Bags]) -> list[str
         for scene, bags in zip(found, chosen, strict=True)
     )
     listed = "as listed" if all(scene.bags for scene in found) else "by lot, without a list"
+    everything = any(scene.all_pairs for scene in found)
+    matched = (
+        "all pairs are matched, without a list of visible ones" if everything else "the co-visible pairs are matched"
+    )
     return [
         f"Bags of photos: {counts} ({listed}). Sizes count alike in a scene, and scenes alike.",
-        "Mutual nearest neighbours and the ratio test one way, verified and mapped by COLMAP without known cameras. A "
-        "photo outside the largest model fails all its pairs, and so does a bag without a model.",
-        f"Intervals: 95%, the bags of each size and scene drawn again {metrics.ROUNDS:,} times; bags share photos, so "
-        "that the intervals are somewhat too narrow.",
+        f"In a bag, {matched}. The ratio test holds in both directions; COLMAP verifies and maps without known cameras "
+        f"and without further adjustment, models of at least {multiview.MAPPING.smallest} photos. A photo outside the "
+        "largest model fails all its pairs, and so does a bag without a model.",
+        f"Intervals of multi-view: 95%, the bags of each size and scene resampled {metrics.ROUNDS:,} times; "
+        "bags share photos, so that the intervals are somewhat too narrow.",
     ]

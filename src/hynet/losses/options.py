@@ -1,0 +1,60 @@
+"""The options of a loss are its keyword arguments; their types say within which bounds. No torch here."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, get_type_hints
+
+from ..errors import BadInput
+
+GIVEN = (
+    "strangers",
+    "maps",
+)  # by whoever calls the loss with a batch, where the loss takes them; the others are options
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Of an option: `margin: Annotated[float, Bounds(0)]`."""
+
+    least: float = -math.inf
+    most: float = math.inf
+
+    def __str__(self) -> str:
+        return f"from {self.least:g} to {self.most:g}" if self.most < math.inf else f"{self.least:g} or more"
+
+
+Weight = Annotated[float, Bounds(0)]  # of a term, and margins
+Scale = Annotated[float, Bounds(1e-9)]
+Count = Annotated[int, Bounds(2)]
+
+
+def options(loss: Callable[..., Any]) -> dict[str, Any]:
+    """Option -> its default."""
+    known = inspect.signature(loss).parameters.values()
+    return {one.name: one.default for one in known if one.kind == one.KEYWORD_ONLY and one.name not in GIVEN}
+
+
+def takes(loss: Callable[..., Any], name: str) -> bool:
+    """Whether the loss asks for `strangers` or `maps`."""
+    return name in inspect.signature(loss).parameters
+
+
+def with_options(loss: Callable[..., Any], given: Mapping[str, float], name: str = "given") -> Callable[..., Any]:
+    """The loss with these options set, or a sentence that says which is wrong."""
+    known, types = options(loss), get_type_hints(inspect.unwrap(loss), include_extras=True)
+    if strange := [option for option in given if option not in known]:
+        there = f"its options are {', '.join(known)}" if known else "it has no options"
+        raise BadInput(f"the loss {name} has no {' and no '.join(strange)}; {there}.")
+    for option, value in given.items():
+        limits = [one for one in getattr(types.get(option), "__metadata__", ()) if isinstance(one, Bounds)]
+        for bounds in limits or [Bounds()]:
+            if not (math.isfinite(value) and bounds.least <= value <= bounds.most):
+                wanted = "a finite number" if bounds == Bounds() else str(bounds)
+                raise BadInput(f"{option} of the loss {name} must be {wanted}; got {value}.")
+    # A command line gives floats; a count stays a count.
+    return partial(loss, **{key: int(value) if isinstance(known[key], int) else value for key, value in given.items()})

@@ -1,0 +1,87 @@
+"""Batch after batch of augmented pairs; each follows from the seed and its number alone, so a run can stop anywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import BadInput
+from ..mining import Strangers, certainly_different
+from ..types import Array, PatchSet
+from . import distributed
+from .augmentation import augment
+from .configuration import TrainConfig
+from .sampling import Mixture, mix, pairs
+
+
+@dataclass(frozen=True)
+class Batch:
+    """This process's share of the pairs, and who is a stranger to whom in the whole batch."""
+
+    anchors: Tensor  # (n, 1, 32, 32) float 0-255
+    positives: Tensor  # (n, 1, 32, 32)
+    strangers: Strangers
+
+
+def batches(data: Mixture, config: TrainConfig, *, first: int, per_epoch: int, device: str) -> Iterator[Batch]:
+    """Batch number `first` and all after it, without end; each follows from the seed and its number."""
+    share = config.pairs_per_batch // distributed.world()
+    if share * distributed.world() != config.pairs_per_batch:
+        raise BadInput(f"{config.pairs_per_batch} pairs do not divide by {distributed.world()} processes.")
+    mine = slice(distributed.rank() * share, (distributed.rank() + 1) * share)
+    epoch, rows = -1, np.empty(0)
+    number = first
+    while True:
+        if epoch != number // per_epoch:
+            epoch = number // per_epoch
+            rows = pairs(
+                data,
+                config.pairs_per_batch,
+                seed=config.seed,
+                epoch=epoch,
+                balance=config.balance,
+                together=config.together,
+                hard=config.hard,
+                batches=per_epoch,
+            )
+        chosen = rows[number % per_epoch]  # (N, 2)
+        generator = torch.Generator().manual_seed(seed_of(config.seed, number, distributed.rank(), 1))
+        patches = augment(
+            torch.from_numpy(data.patches(chosen[mine])),
+            generator,
+            flips=config.flips,
+            jitter=config.jitter,
+            light=config.light,
+            blur=config.blur,
+            noise=config.noise,
+            jpeg=config.jpeg,
+        ).to(device)
+        yield Batch(patches[:, :1], patches[:, 1:], Strangers(_certain(data, chosen[:, 0], config.certain).to(device)))
+        number += 1
+
+
+def _certain(data: Mixture, rows: Array, only_certain: bool) -> Tensor:
+    """Who shows another point: by its number alone, or, where images are known, for certain. (N,) -> (N, N) bool."""
+    points, scenes = torch.from_numpy(data.points[rows]), torch.from_numpy(data.scenes[rows])
+    if data.images is None or not only_certain:
+        return certainly_different(points)
+    places = None if data.places is None else torch.from_numpy(data.places[rows])
+    return certainly_different(points, torch.from_numpy(data.images[rows]), scenes, places)
+
+
+def negatives(config: TrainConfig, data: Sequence[PatchSet]) -> float:
+    """How many others of a batch may serve a pair as negatives, on average of the first one."""
+    mixture = mix(data)
+    first = pairs(
+        mixture, config.pairs_per_batch, seed=config.seed, epoch=0, balance=config.balance, together=config.together
+    )[0]
+    return float(_certain(mixture, first[:, 0], config.certain).sum(1).float().mean())
+
+
+def seed_of(*numbers: int) -> int:
+    """One seed from several numbers, unlike that of any neighbour."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)

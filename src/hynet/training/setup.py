@@ -1,0 +1,66 @@
+"""What a run starts with, made from its settings: the network and its first weights, the optimiser, the loss."""
+
+from __future__ import annotations
+
+import inspect
+
+import torch
+from torch import nn
+
+from ..descriptors import DESCRIPTORS, loading
+from ..descriptors.layers import Network, as_network, start_orthogonal
+from ..errors import BadWeights, choose
+from ..losses import LOSSES, Loss
+from ..losses.options import takes, with_options
+from . import distributed
+from .batches import seed_of
+from .checkpoints import State
+from .configuration import TrainConfig
+from .tiling import Tiled, has_bfloat16
+
+
+def start(config: TrainConfig, device: str) -> State:
+    """A fresh network and its optimiser, the same in every process."""
+    torch.manual_seed(seed_of(config.seed))
+    network = network_of(config)
+    if config.start == "orthogonal":
+        start_orthogonal(network, config.gain)
+    if config.start_from:
+        found = loading.network(config.start_from)
+        if [*found.state_dict()] != [*network.state_dict()]:
+            raise BadWeights(
+                f"{config.start_from} is a {type(found).__name__}, but the recipe trains another network; "
+                "choose weights of the same network and --norm."
+            )
+        network.load_state_dict(found.state_dict())
+    network.to(device).train()
+    distributed.synchronise(network)
+    return State(network, optimiser_of(config, network), config.average)
+
+
+def optimiser_of(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
+    weights, rate, decay = network.parameters(), config.learning_rate, config.weight_decay
+    if config.optimiser == "adam":
+        return torch.optim.Adam(weights, rate, weight_decay=decay, fused=True)
+    return torch.optim.SGD(weights, rate, config.momentum, config.dampening, decay)
+
+
+def network_of(config: TrainConfig) -> Network:
+    """The untrained network; options that it does not have are left out."""
+    networks = {name: row for name, row in DESCRIPTORS.items() if row.learnt is not False}
+    make = choose(networks, config.network, "network").imported()
+    known = inspect.signature(make).parameters
+    options = {"norm": config.norm, "dropout": config.dropout}
+    return as_network(make(**{name: value for name, value in options.items() if name in known}))
+
+
+def tiled(network: Network, config: TrainConfig, loss: Loss) -> Tiled:
+    """The network, ready for fast steps, with its feature maps where the loss asks for them."""
+    bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and has_bfloat16())
+    with_maps = takes(loss, "maps") and hasattr(network, "with_maps")
+    return Tiled(network, compiled=config.compiled, with_maps=with_maps, bfloat16=bfloat16)
+
+
+def loss_function(config: TrainConfig) -> Loss:
+    """The loss with the options that the config sets."""
+    return with_options(choose(LOSSES, config.loss, "loss").imported(), config.options_of_the_loss(), config.loss)
