@@ -43,19 +43,20 @@ def read_colour(source: str | Path | Array) -> Array:
 
 
 def focal(path: str | Path) -> float | None:
-    """The focal length in pixels that a photo's EXIF tells; None where it tells none, or has been cropped."""
-    with Path(path).open("rb") as file, _open(file, Path(path)) as photo:
-        size, tags = photo.size, photo.getexif().get_ifd(ExifTags.IFD.Exif)
+    """The focal length in pixels that a photo's EXIF tells; None where it tells none, or the photo was cropped."""
+    try:
+        with Path(path).open("rb") as file, _open(file, Path(path)) as photo:
+            size, tags = photo.size, dict(photo.getexif().get_ifd(ExifTags.IFD.Exif))
+    except Exception:  # decoders of broken files raise nearly anything; what cannot be read is not known
+        return None
     taken = [_number(tags.get(tag)) for tag in (ExifTags.Base.ExifImageWidth, ExifTags.Base.ExifImageHeight)]
-    scale = 1.0  # pixels of the photo for each that the camera took
-    if all(taken):
-        scale = max(size) / max(taken)
-        if abs(min(taken) * scale - min(size)) > CROPPED * min(size):
-            return None
+    scale = max(size) / max(taken) if all(taken) else 1.0  # pixels of the photo for each that the camera took
+    if all(taken) and abs(min(taken) * scale - min(size)) > CROPPED * min(size):
+        return None
     pixels = _number(tags.get(ExifTags.Base.FocalLengthIn35mmFilm)) * np.hypot(*size) / FILM_DIAGONAL
     if not pixels:
-        unit = FOCAL_PLANE_MM.get(int(_number(tags.get(ExifTags.Base.FocalPlaneResolutionUnit)) or 2), 0)
-        density = _number(tags.get(ExifTags.Base.FocalPlaneXResolution)) / unit if unit else 0
+        unit = FOCAL_PLANE_MM.get(int(_number(tags.get(ExifTags.Base.FocalPlaneResolutionUnit)) or 2), np.inf)
+        density = _number(tags.get(ExifTags.Base.FocalPlaneXResolution)) / unit  # pixels a millimetre
         pixels = _number(tags.get(ExifTags.Base.FocalLength)) * density * scale
     return float(pixels) if FOCALS[0] < pixels / max(size) < FOCALS[1] else None
 

@@ -127,11 +127,10 @@ class Features:
     keypoints: Keypoints
     descriptors: Array  # (N, D) float32 unit rows
     image_size: tuple[int, int]  # (width, height) of the original photo
-    ratio: float | None = None  # the ratio test that suits the descriptor; `match` uses it unless told otherwise
-    focal: float | None = None  # of the camera, in pixels of the original photo, where it is known
     ratio: float | None = None  # the ratio test that suits the descriptor: the default of `match`
     # geometry -> pixels within which a match counts as an inlier, as calibrated: the default of `verify`
     thresholds: Mapping[str, float] = field(default_factory=dict)
+    focal: float | None = None  # of the camera, in pixels of the original photo, where it is known
 
     def __post_init__(self) -> None:
         if self.descriptors.ndim != 2 or len(self.descriptors) != len(self.keypoints):

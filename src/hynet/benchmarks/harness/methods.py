@@ -14,10 +14,11 @@ import numpy as np
 
 from ... import detectors, extractors, images, models, patches, types
 from ...errors import BadData, BadInput
-from ...extractors import PhotoExtractor, find_extractor, patchwise
+from ...extractors import PhotoExtractor, find_extractor, patchwise, standing
 from ...extractors.calibrated import saved
 from ...extractors.hloc_file import FeaturesFile
 from ...extractors.patchwise import Extractor
+from ...extractors.standing import orientation_of
 from ...system import cache, fingerprints
 from ...types import Array, Features, Keypoints, Matches
 from . import contestants
@@ -34,11 +35,14 @@ class Setting:
 
     detectors: Sequence[str] = ("dog",)  # of patch descriptors
     max_keypoints: int = 2048
-    upright: bool = False  # of patch descriptors
+    upright: bool = False  # of patch descriptors: short for orientation="upright"
+    orientation: str = "auto"  # of patch descriptors; auto: by folder, whose photos are one collection
+    shape: str = "none"  # of patch descriptors
 
     def told(self) -> str:
         """For the notes of a table."""
-        turned = "upright" if self.upright else "oriented"
+        turned = {"upright": "upright", "gradient": "oriented"}.get("upright" if self.upright else self.orientation, "")
+        turned = turned or "upright (oriented in folders where some photos were turned)"
         return (
             f"Patch descriptors: the same {turned} keypoints of {' and of '.join(self.detectors)}, at most "
             f"{self.max_keypoints:,} a photo. Others find their own, as many."
@@ -72,13 +76,14 @@ def enter(
     whole = {name: find_extractor(name, setting.max_keypoints) for name in paths if name != "patchwise"}
     apart = [model for model in models if whole.get(_name(model)) is None]
     patchwise = {each.name: each for each in contestants.enter(apart or list(SANITY))}
+    turned = _turned(photos) if setting.orientation == "auto" and not setting.upright else {}
     methods: list[Method] = []
     for name in [*names, *(name for name in SANITY if name not in names)]:
         extract = whole.get(name)
         if extract is not None:
             methods.append(_end_to_end(name, extract, setting))
         else:
-            methods += [_patchwise(patchwise[name], detector, setting) for detector in setting.detectors]
+            methods += [_patchwise(patchwise[name], detector, setting, turned) for detector in setting.detectors]
     stems = [path.stem for path in files]
     methods += [
         _from_file(path, str(path) if stems.count(path.stem) > 1 else path.stem, photos, setting) for path in files
@@ -99,21 +104,44 @@ def _name(model: Model) -> str:
     return model.name if isinstance(model, Contestant) else str(model)
 
 
-def _patchwise(contestant: Contestant, detector: str, setting: Setting) -> Method:
+def _turned(photos: Sequence[Path]) -> dict[Path, str]:
+    """Photo -> the orientation that suits its folder."""
+    folders: dict[Path, list[Path]] = {}
+    for photo in photos:
+        folders.setdefault(photo.parent, []).append(photo)
+
+    def orientation(some: Sequence[Path]) -> str:
+        of = {"what": "turned", "photos": [fingerprints.content(photo) for photo in some]}
+        of |= {"code": fingerprints.code(standing, *DETECTION, patches)}
+        return "gradient" if cache.array(of, lambda: np.array(orientation_of(some) == "gradient")) else "upright"
+
+    found = {folder: orientation(sorted(some)) for folder, some in folders.items()}
+    return {photo: found[photo.parent] for photo in photos}
+
+
+def _patchwise(contestant: Contestant, detector: str, setting: Setting, turned: Mapping[Path, str]) -> Method:
     calibration = saved(contestant.name, detector, personal=False)
     extract = Extractor(
-        detector, contestant.descriptor, setting.max_keypoints, setting.upright, support=calibration.support
+        detector,
+        contestant.descriptor,
+        setting.max_keypoints,
+        setting.upright,
+        support=calibration.support,
+        orientation=setting.orientation,
+        shape=setting.shape,
     )
     ratio = calibration.ratio or extract.ratio
-    found_by = {"detector": detector, "most": setting.max_keypoints, "upright": setting.upright}
-    found_by |= {"code": fingerprints.code(*DETECTION)}
+    found_by = {"detector": detector, "most": setting.max_keypoints, "orientation": extract.orientation}
+    found_by |= {"shape": _known_shape(setting.shape), "code": fingerprints.code(*DETECTION)}
+    stand = sorted((fingerprints.content(photo), turn) for photo, turn in turned.items())
     described_by = [contestant.fingerprint, extract.support, fingerprints.code(patches)]
 
     def keypoints(image: Array, photo: Path) -> Keypoints:
-        where = {"what": "keypoints", **found_by, "photo": fingerprints.content(photo)}
+        turn = turned.get(photo, extract.orientation)
+        where = {"what": "keypoints", **found_by, "orientation": turn, "photo": fingerprints.content(photo)}
 
         def detect() -> dict[str, Array]:
-            found = extract.detect(image)
+            found = extract.turned_as(turn).detect(image)
             return {"frames": found.frames, "scores": found.scores}
 
         return Keypoints(**cache.arrays(where, detect))
@@ -123,8 +151,12 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting) -> Metho
         return replace(extract.describe(image, keypoints(image, photo)), ratio=ratio)
 
     name = contestant.name if len(setting.detectors) == 1 else f"{detector}+{contestant.name}"
-    known = None if contestant.fingerprint is None else fingerprints.values([found_by, described_by])
+    known = None if contestant.fingerprint is None else fingerprints.values([found_by, stand, described_by])
     return _cached(Method(name, features, known), ratio)
+
+
+def _known_shape(shape: str) -> str:
+    return fingerprints.content(Path(shape)) if Path(shape).is_file() else shape
 
 
 def _end_to_end(name: str, extract: PhotoExtractor, setting: Setting) -> Method:
