@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,13 @@ import pytest
 from PIL import ExifTags, Image
 
 from hynet import images
+from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
+from hynet.extractors.folder import extract_all
+from hynet.extractors.hloc_file import read_h5
 from hynet.extractors.patchwise import Extractor
+from hynet.extractors.settings import Settings
 from hynet.geometry import Pose, pose_error
 from hynet.matchers.nearest import match
 from hynet.matchers.verification import verify
@@ -123,3 +128,28 @@ def test_nothing_matched_is_an_answer(views):
     a, b = views[1]
     matches = match(a, b, 0.8)
     assert len(verify(a, b, matches[:0])) == len(verify(a, b, matches[:5])) == 0
+
+
+def test_a_features_file_keeps_the_focal_length(tmp_path):
+    photo = synthetic.photo_pair(3, (320, 240))[0]
+    written(tmp_path / "a.png", photo, FocalLengthIn35mmFilm=50)
+    written(tmp_path / "b.png", photo)
+    extract_all([tmp_path / "a.png", tmp_path / "b.png"], tmp_path / "f.h5", Settings(descriptor="rootsift"))
+    assert read_h5(tmp_path / "f.h5", "a.png").focal == images.focal(tmp_path / "a.png") > 400
+    assert read_h5(tmp_path / "f.h5", "b.png").focal is None
+
+
+def test_match_says_which_geometry_and_why(tmp_path, capsys):
+    scene = synthetic.scene(seed=1, photos=3, size=SIZE)
+    focal = float(scene.K[0, 0])
+    millimetres = focal * 43.2666 / np.hypot(*SIZE)  # EXIF keeps whole ones
+    names = []
+    for name, photo in zip("ab", scene.photos, strict=False):
+        names.append(str(written(tmp_path / f"{name}.png", photo, FocalLengthIn35mmFilm=round(millimetres))))
+    common = ["match", *names, "--model", "rootsift", "--out", str(tmp_path / "m.png")]
+    assert main(common) == 0
+    assert "Geometry: essential, since both focal lengths are known." in capsys.readouterr().out
+    assert main([*common, "--focal", str(focal / 2), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["geometry"] == "shared-focal"
+    assert main([*common, "--focal", "0"]) == 2
+    assert "pixels above 0" in capsys.readouterr().err
