@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: match test slow check venv clean
+.PHONY: match test slow check fuzz faults venv clean
 
 match: .venv/.core
 	$(BIN)/hynet match --out matches.png
@@ -12,6 +12,14 @@ test: venv
 
 slow: venv
 	$(BIN)/python -m pytest -m slow
+
+# Broken inputs for every reader, and faults for every long command: docs/reliability.md says what came of them.
+CASES ?= 2000
+fuzz: venv
+	$(BIN)/python -m campaign.fuzz --cases $(CASES) --out campaign/fuzz.json
+
+faults: venv
+	$(BIN)/python -m campaign.faults --out campaign/faults.json
 
 check: venv
 	$(BIN)/ruff format --check .

@@ -8,9 +8,12 @@ from __future__ import annotations
 from itertools import permutations
 from math import inf
 
+import numpy as np
 import torch
 from scipy.spatial.distance import cdist, euclidean
 from torch import Tensor
+
+from hynet.geometry import Pose
 
 TOO_CLOSE, EPSILON = 0.008, 1e-6
 
@@ -336,3 +339,22 @@ def hpatches_retrieval(descriptors, queries, distractors, pools):
             for pool in pools:
                 scores[q, noise, pool] = listed_precision(distances[:pool], labels[:pool])
     return scores
+
+
+# --- geometry ---
+
+
+def fundamental_from_pose(pose: Pose, first_K: np.ndarray, second_K: np.ndarray) -> np.ndarray:
+    """F = K2^-T [t]x R K1^-1."""
+    return np.linalg.inv(second_K).T @ np.cross(np.eye(3), pose.translation) @ -pose.rotation @ np.linalg.inv(first_K)
+
+
+def epipolar_distance(F: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Mean of the distances, in pixels, from each point to the epipolar line of its partner, one match at a time."""
+    found = []
+    for one, other in zip(first, second, strict=True):
+        x1, x2 = np.append(one, 1.0), np.append(other, 1.0)
+        in_second, in_first = F @ x1, F.T @ x2  # lines
+        residual = abs(x2 @ F @ x1)
+        found.append((residual / np.hypot(*in_second[:2]) + residual / np.hypot(*in_first[:2])) / 2)
+    return np.array(found)

@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
+import reference
 from conftest import exchange
 from hynet import geometry
 from hynet.calibration import pairs as truth
@@ -150,7 +151,7 @@ def test_plain_photos_are_reconstructed_and_then_known(tmp_path):
     a, b = (scene.cam_from_world[row] for row in rows)
     rotation = b[:, :3] @ a[:, :3].T
     pose = geometry.Pose(rotation, b[:, 3] - rotation @ a[:, 3])
-    F = geometry.fundamental_from_pose(pose, scene.K, scene.K)
+    F = reference.fundamental_from_pose(pose, scene.K, scene.K)
     assert first.truth.error(F, None) < 1  # the true cameras agree with the points that were found
     assert geometry.sampson_distance(F, first.truth.first, first.truth.second).mean() < 1
 
@@ -219,7 +220,7 @@ def test_a_person_reads_tables_and_where_it_was_saved(sequence, tmp_path, capsys
     for pairs, place, complaint in [
         (tmp_path / "absent", out, "no folder"),
         (sequence, sequence / "s1" / "1.png" / "x.json", "cannot write"),
-        (sequence, sequence / "s1" / "1.png", "no calibration"),
+        (sequence, sequence / "s1" / "1.png", "not a valid calibration"),
     ]:
         assert main(["calibrate", "--pairs", str(pairs), "--model", "rootsift", "--out", str(place)]) == 2
         assert complaint in capsys.readouterr().err

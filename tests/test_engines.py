@@ -32,7 +32,7 @@ def test_onnx_runtime_says_the_same_as_torch_for_any_number_and_size(exported, p
 def test_a_model_carries_what_belongs_to_its_weights(exported):
     engine = OnnxEngine(exported[1])
     assert (engine.support, engine.about["trained on"]) == (18.5, "nothing")
-    assert not hasattr(engine, "ratio")
+    assert engine.ratio is None
 
 
 def test_using_a_model_never_imports_torch(exported):

@@ -8,7 +8,6 @@ import os
 import numpy as np
 import pytest
 
-from hynet.bench import evaluate as bench
 from hynet.benchmarks import BENCHMARKS
 from hynet.benchmarks.harness import results
 from hynet.benchmarks.harness.contestants import Contestant, enter, fingerprint
@@ -85,6 +84,20 @@ def test_two_files_of_one_name_are_told_apart():
         "z/last.pt": "last.pt",
         "sift": "sift",
     }
+
+
+def test_a_model_by_its_path_is_shown_by_its_name_whatever_stands_around_it():
+    """In `evaluate eth` the rows of single scenes and of both readings stand in one table."""
+    path = os.sep.join(["", "models", "c++", "net.pth"])
+    rows = ["sift", path, f"{path}, mutual only", f"castle: {path}", f"castle: {path}, mutual only", f"dog+{path}"]
+    assert list(results.shown(rows).values()) == [
+        "sift",
+        "net.pth",
+        "net.pth, mutual only",
+        "castle: net.pth",
+        "castle: net.pth, mutual only",
+        "dog+net.pth",
+    ]
 
 
 def test_sanity_descriptors_are_unit_rows_and_know_nothing(patches):
@@ -175,17 +188,6 @@ def test_describing_goes_on_where_it_was_killed():
         describe(Contestant("dies", Dies(7), "f"), patches.__getitem__, 10, {}, block=3)
     found = describe(Contestant("dies", Dies(4), "f"), patches.__getitem__, 10, {}, block=3)  # 4 are left to do
     assert found[:, 0].tolist() == list(range(10))
-
-
-def test_the_bench_compares_like_with_like(monkeypatch):
-    monkeypatch.setattr(bench, "SIZES", (30, 25, 20))
-    monkeypatch.setattr(bench, "PAIRS", 200)
-    monkeypatch.setattr(bench, "QUERIES", 6)
-    rows = {row.name: row for row in bench.run()}
-    peer = next(iter(rows.values()))
-    for task in ("verification", "matching", "retrieval"):
-        assert rows[task].ratio(peer) == rows[task].value
-    assert rows["largest difference of any score"].value < 1e-9
 
 
 def test_every_benchmark_has_help_that_shows_its_own_options(capsys):

@@ -7,7 +7,8 @@ from hynet import descriptors, load
 from hynet.cli import main
 from hynet.datasets import synthetic, ubc
 from hynet.errors import BadInput, UnknownName
-from hynet.export.descriptors import AGREE, Disagreement, export, export_int8
+from hynet.export import Disagreement
+from hynet.export.descriptors import AGREE, export, export_int8
 from hynet.types import PatchSet
 
 

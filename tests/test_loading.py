@@ -122,3 +122,39 @@ def test_a_folder_of_the_same_name_does_not_hide_a_descriptor(tmp_path, monkeypa
 def test_a_network_without_weights_says_what_it_needs():
     with pytest.raises(BadInput, match="needs weights"):
         load("hynet")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device")
+@pytest.mark.parametrize("name", ["default", "rootsift"])
+def test_a_device_that_is_not_there_is_refused_and_nothing_runs_elsewhere(name):
+    with pytest.raises(BadInput, match="device 'cuda'"):
+        load(name, device="cuda")
+    assert load(name, device="cpu").dim == 128
+
+
+def test_onnx_runtime_does_not_pretend_to_use_another_device():
+    with pytest.raises(BadInput, match="ONNX Runtime runs on the CPU here, not on 'cuda'"):
+        load("default", engine="onnx", device="cuda")
+
+
+def test_an_unknown_engine_lists_those_there_are():
+    with pytest.raises(BadInput, match="no engine 'tensorflow'; choose onnx or torch"):
+        load("default", engine="tensorflow")
+
+
+def test_an_engine_from_outside_opens_its_files(tmp_path, monkeypatch):
+    from hynet.descriptors import ENGINES, EnginePart
+
+    monkeypatch.setitem(ENGINES, "copying", EnginePart(f"{__name__}:Copying", package="copying"))
+    (tmp_path / "m.copy").write_bytes(b"")
+    assert isinstance(load(tmp_path / "m.copy"), Copying)
+    assert isinstance(load(tmp_path / "m.copy", engine="copying"), Copying)
+
+
+class Copying:
+    """An engine as a package would bring it."""
+
+    suffixes = (".copy",)
+
+    def __init__(self, path, device=None):
+        self.path = path

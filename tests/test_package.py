@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import json
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -73,6 +76,33 @@ def test_imports_only_go_down_the_layers(path):
         parts = name.split(".")
         if parts[0] == "hynet" and len(parts) > 1 and parts[1] in LAYER and parts[1] != room(path):
             assert LAYER[parts[1]] < LAYER[room(path)], f"{path.name} imports {name}, which is not below it"
+
+
+def test_every_room_with_a_name_exists():
+    rooms = {room(path) for path in modules()} - {"former"}
+    assert set(LAYER) == rooms
+    documents = [*SOURCE.parents[1].glob("docs/*.md"), SOURCE.parents[1] / "README.md"]
+    named = {
+        (path.name, name)
+        for path in documents
+        for name in re.findall(r"`((?:src/hynet|tests)/[a-z_/]+\.py)`", path.read_text())
+    }
+    assert named
+    for document, name in named:
+        assert (SOURCE.parents[1] / name).exists(), f"{document} names {name}, which does not exist"
+
+
+def test_every_error_is_where_the_list_of_errors_says():
+    listed = re.findall(r"(?:\w+\.)+[A-Z]\w+", hynet.errors.__doc__)
+    assert len(listed) > 3
+    for name in listed:
+        module, _, error = name.rpartition(".")
+        assert issubclass(getattr(importlib.import_module(f"hynet.{module}"), error), hynet.HynetError)
+
+
+def test_the_listing_is_short_and_the_layers_are_few():
+    assert len([entry for entry in SOURCE.iterdir() if entry.name != "__pycache__"]) <= 32
+    assert len(LAYERS) <= 11
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
@@ -146,11 +176,24 @@ def test_a_missing_extra_is_named_in_one_sentence():
     assert "hynet.losses needs torch" in python(code.replace("descriptors.HyNet()", "losses"))
 
 
-def test_bench_loss_shows_the_peer_first(capsys):
-    assert main(["bench", "loss", "--json"]) == 0
-    peer, ours = json.loads(capsys.readouterr().out)["rows"]
-    assert (peer["ratio"], ours["unit"]) == (1.0, "ms")
-    assert ours["ratio"] == pytest.approx(peer["value"] / ours["value"])
+def test_every_missing_package_is_blamed_on_an_extra_that_brings_it():
+    project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text())["project"]
+    brought = {
+        extra: {re.split(r"[><=\[]", each)[0] for each in packages}
+        for extra, packages in project["optional-dependencies"].items()
+    }
+    asked = [
+        (ast.literal_eval(node.args[0]).split(".")[0], ast.literal_eval(node.args[1]), path.name)
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and getattr(node.func, "id", "") == "need"
+        and isinstance(node.args[0], ast.Constant)
+    ]
+    assert len(asked) > 20
+    for package, extra, file in asked:
+        name = {"rerun": "rerun-sdk"}.get(package, package)
+        assert name in brought[extra], f"{file} says that [{extra}] brings {name}"
 
 
 def test_ctrl_c_leaves_with_code_130(monkeypatch, capsys):

@@ -34,7 +34,7 @@ def truth() -> synthetic.Scene:
 
 
 @pytest.fixture(scope="module")
-def scene(truth: synthetic.Scene) -> sfm.Scene:
+def scene(truth: synthetic.Scene) -> sfm.SiftScene:
     """The true cameras, SIFT keypoints, and the true place of every fifth of them as if it had been triangulated."""
     sift = cv2.SIFT.create(1500, contrastThreshold=0.02)
     photos, points = [], []
@@ -49,11 +49,11 @@ def scene(truth: synthetic.Scene) -> sfm.Scene:
         photos.append(
             sfm.Photo(f"{number}", Path(f"{number}.png"), camera, truth.cam_from_world[number], keypoints, rows)
         )
-    return sfm.Scene(tuple(photos), np.array(points), {}, ())
+    return sfm.SiftScene(tuple(photos), np.array(points), {}, ())
 
 
 @pytest.fixture(scope="module")
-def tracks(scene: sfm.Scene) -> correspondence.Tracks:
+def tracks(scene: sfm.SiftScene) -> correspondence.Tracks:
     return correspondence.tracks(scene)
 
 
@@ -107,7 +107,7 @@ def test_what_sift_matching_found_is_not_hard(scene):
     surfaces = [correspondence.surface(photo, scene.points) for photo in scene.photos[:2]]
     all_hard = correspondence.links(scene, 0, 1, *surfaces)
     found = np.column_stack([all_hard.first, all_hard.second])[::2]
-    half = correspondence.links(sfm.Scene(scene.photos, scene.points, {(0, 1): found}, ()), 0, 1, *surfaces)
+    half = correspondence.links(sfm.SiftScene(scene.photos, scene.points, {(0, 1): found}, ()), 0, 1, *surfaces)
     assert all_hard.hard.all()
     assert np.array_equal(half.hard, np.arange(len(half.hard)) % 2 == 1)
 
@@ -304,3 +304,12 @@ def read_phototour(root: Path) -> tuple[Array, list[int], list[int], list[tuple[
     largest = max(root.glob("m50_*.txt"), key=lambda path: int(path.name.split("_")[1]))
     lines = [[int(word) for word in line.split()] for line in largest.read_text().splitlines()]
     return np.stack(tiles[: len(points)]), points, references, [(row[0], row[1], row[3], row[4]) for row in lines]
+
+
+def test_the_same_photos_give_the_same_bytes(photos: Path, tmp_path: Path):
+    pytest.importorskip("pycolmap")
+    settings = patchsets.Settings(max_keypoints=1200)
+    for out in ("first", "second"):
+        patchsets.build([photos / "planes"], tmp_path / out, settings=settings)  # one scene: it has all cores
+    files = [{path.name: path.read_bytes() for path in (tmp_path / out).glob("[!.]*")} for out in ("first", "second")]
+    assert files[0] == files[1]

@@ -308,6 +308,25 @@ def test_features_of_others_and_a_list_of_pairs(photos: Path, done: Reconstructe
     assert tried == {("0.png", "1.png"), ("1.png", "2.png"), ("1.png", "3.png"), ("2.png", "3.png")}
 
 
+def test_an_extractor_is_opened_once_and_its_features_file_gives_the_same_model(
+    truth: synthetic.Scene, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    opened = []
+    itself = Settings.open_extractor
+    monkeypatch.setattr(Settings, "open_extractor", lambda self: opened.append(self) or itself(self))
+    settings = Settings(extractor="opencv-rootsift", max_keypoints=900)
+    found = reconstruct(photos, tmp_path / "model", settings=settings, jobs=1)
+    assert len(opened) == 1
+    assert found.registered == 5
+    assert errors(found.model, truth)[0] < 0.3
+    told = json.loads((tmp_path / "model" / "photos.json").read_text())["settings"]
+    assert told == {"extractor": "opencv-rootsift", "max_keypoints": 900, "ratio": 0.9, "camera": "auto"}
+    stored = Settings(extractor=str(tmp_path / "model" / "features.h5"))
+    again = reconstruct(photos, tmp_path / "again", settings=stored, ratio=0.9, jobs=1)
+    assert (again.points, again.inlier_matches) == (found.points, found.inlier_matches)
+    assert not (tmp_path / "again" / "features.h5").exists()
+
+
 def test_features_without_the_size_of_the_photo_leave_its_centre_where_it_is(
     photos: Path, done: Reconstructed, tmp_path: Path
 ):
@@ -320,7 +339,7 @@ def test_features_without_the_size_of_the_photo_leave_its_centre_where_it_is(
     assert {photo.camera.size for photo in colmap.read_model(tmp_path / "model").photos} == {(400, 300)}
 
 
-@pytest.mark.parametrize(("spoilt", "why"), [(np.nan, "not finite"), (None, "of sizes 128 and 64")])
+@pytest.mark.parametrize(("spoilt", "why"), [(np.nan, "NaN or infinite"), (None, "of sizes 128 and 64")])
 def test_features_that_cannot_be_matched_are_told_before_they_are(
     photos: Path, done: Reconstructed, tmp_path: Path, spoilt: float | None, why: str
 ):

@@ -183,8 +183,8 @@ BAD_ARCHIVES = {
     "a zip that climbs out": (zipped({"../evil.txt": "x", "info.txt": "0 0\n"}), "wants to write outside its folder"),
     "a zip with an absolute path": (zipped({"/evil.txt": "x"}), "wants to write outside its folder"),
     "a tar that climbs out": (tarred({"../evil.txt": "x", "info.txt": "0 0\n"}), "wants to write outside its folder"),
-    "an error page": (b"<html>moved</html>", "is no whole archive"),
-    "half a zip": (zipped(GOOD)[:30_000], "is no whole archive"),
+    "an error page": (b"<html>moved</html>", "is not a whole archive"),
+    "half a zip": (zipped(GOOD)[:30_000], "is not a whole archive"),
     "another set": (zipped({"readme.txt": "x"}), "the archive has no info.txt"),
     "patches missing": (zipped({"info.txt": "0 0\n"}), "lists 1 patches instead of 3"),
 }

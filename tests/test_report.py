@@ -120,6 +120,24 @@ def test_a_difference_on_the_same_samples_counts_more_than_intervals(tmp_path):
     assert not best(read(written(tmp_path, evaluation(spread=1, comparisons=open_))), "matching")
 
 
+def test_the_page_shows_differences_and_which_of_them_are_sure(tmp_path):
+    rows = {"nets/mine.pth": 60.0, "default": 50.0, "sift": 40.0}
+    found = [
+        Comparison("matching", "nets/mine.pth", "sift", 20.0, (15.0, 25.0)),
+        Comparison("matching", "default", "sift", 10.0, (-1.0, 21.0)),
+    ]
+    written(tmp_path, evaluation(rows, comparisons=found))
+    text = page([tmp_path]).html
+    whole = Cells(text)
+    assert whole.open == []
+    assert "Differences on the same samples" in text
+    below = whole.cells
+    assert ("", "best", "+20.00[+15.00, +25.00]") in below
+    assert ("", "", "+10.00[-1.00, +21.00]") in below
+    assert "mine.pth − sift" in text
+    assert "nets/mine.pth − sift" not in text
+
+
 def test_one_sample_makes_nobody_the_best_and_scenes_are_compared_apart(tmp_path):
     assert not best(read(written(tmp_path, evaluation(spread=0))), "matching")
     perfect = {"default": {"matching": (60.0, 60.0)}, "sift": {"matching": (38.0, 42.0)}}

@@ -58,7 +58,7 @@ def project(photo: sfm.Photo, points: np.ndarray) -> np.ndarray:
     return photo.camera.pixels(seen[:, :2] / seen[:, 2:])
 
 
-def turn_error(scene: sfm.Scene, truth: synthetic.Scene) -> float:
+def turn_error(scene: sfm.SiftScene, truth: synthetic.Scene) -> float:
     """Largest error in degrees of the rotations between photos: those do not depend on the world chosen."""
     ours = [photo.cam_from_world[:, :3] for photo in scene.photos]
     theirs = truth.cam_from_world[:, :, :3]

@@ -20,7 +20,7 @@ from hynet.cli import plot, push
 from hynet.datasets import synthetic
 from hynet.descriptors import DESCRIPTORS, loading
 from hynet.errors import BadInput, BadWeights
-from hynet.training import batches, checkpoints, logbook, loop, sampling, validation
+from hynet.training import checkpoints, logbook, loop, sampling, validation
 from hynet.training.configuration import TrainConfig, learning_rate, progress
 from hynet.training.recipes import RECIPES
 from hynet.training.tiling import Tiled
@@ -217,10 +217,15 @@ def test_a_resumed_run_keeps_a_best_that_is_newer_than_its_last(tmp_path, patche
 
 
 def test_certain_negatives_are_counted(patches):
-    config = replace(SMALL, certain=True)
-    one_scene = replace(patches, images=patches.points.copy(), scenes=None, places=None)
-    assert batches.negatives(config, [one_scene]) == 0
-    assert batches.negatives(replace(config, certain=False), [one_scene]) == config.pairs_per_batch - 1
+    def negatives(certain: bool) -> float:
+        one_scene = replace(patches, images=patches.points.copy(), scenes=None, places=None)
+        some = loop.batches(
+            sampling.mix([one_scene]), replace(SMALL, certain=certain), first=0, per_epoch=4, device="cpu"
+        )
+        return next(some).negatives
+
+    assert negatives(certain=True) == 0
+    assert negatives(certain=False) == SMALL.pairs_per_batch - 1
 
 
 def test_a_run_is_not_overwritten_nor_continued_as_another(tmp_path, patches):

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .matchers.two_photos import match_photos
     from .matchers.verification import verify
     from .sfm.reconstruction import reconstruct
+    from .training.run import train
     from .types import Features, Keypoints, Matches, PatchPairs, PatchSet, Table
 
 __version__ = "0.1.0"
@@ -45,6 +46,7 @@ _HOMES = {
     "match_photos": "matchers.two_photos",
     "verify": "matchers.verification",
     "reconstruct": "sfm.reconstruction",
+    "train": "training.run",
     "Features": "types",
     "Keypoints": "types",
     "Matches": "types",
@@ -78,6 +80,7 @@ __all__ = [
     "mining",
     "reconstruct",
     "similarity",
+    "train",
     "verify",
 ]
 

@@ -17,11 +17,17 @@ from .types import Array, Keypoints, Matches
 Colour = tuple[int, int, int]
 Words = list[tuple[str, Colour]]  # of a caption, each in its colour
 
-GROUND, INK, FAINT = (22, 24, 29), (232, 234, 237), (140, 145, 153)
-GREEN, RED, AMBER = (64, 224, 130), (240, 72, 72), (255, 190, 60)
+GROUND = (22, 24, 29)
+INK = (232, 234, 237)
+FAINT = (140, 145, 153)
+GREEN = (64, 224, 130)
+RED = (240, 72, 72)
+AMBER = (255, 190, 60)
 
 SIDE = 900  # longest side of a photo in a picture
-GAP, BAND, FONT = 10, 46, 19  # pixels between photos, of the caption's strip, of its letters
+GAP = 10  # pixels between photos
+BAND = 46  # of the caption's strip
+FONT = 19  # of its letters
 MAX_LINES = 80  # more would hide the photos; every match keeps its dot
 DIM = 0.72  # photos are darkened, so that lines stand out
 OVER = 2  # everything is drawn larger and then averaged: OpenCV's own smoothing makes diamonds of small dots

@@ -68,23 +68,11 @@ def transfer_error(second_from_first: Array, first: Array, second: Array) -> Arr
 
 def sampson_distance(F: Array, first: Array, second: Array) -> Array:
     """Pixels to the nearest exact match, to first order: |x2' F x1| / sqrt(sum of squared line normals). -> (K,)."""
-    residual, second_lines, first_lines = _epipolar(F, first, second)
-    return residual / np.sqrt(TINY + (second_lines[:, :2] ** 2).sum(1) + (first_lines[:, :2] ** 2).sum(1))
-
-
-def epipolar_distance(F: Array, first: Array, second: Array) -> Array:
-    """Mean of the distances, in pixels, from each point to the epipolar line of its partner. -> (K,)."""
-    residual, second_lines, first_lines = _epipolar(F, first, second)
-    in_second = residual / (TINY + np.linalg.norm(second_lines[:, :2], axis=1))
-    in_first = residual / (TINY + np.linalg.norm(first_lines[:, :2], axis=1))
-    return (in_second + in_first) / 2
-
-
-def _epipolar(F: Array, first: Array, second: Array) -> tuple[Array, Array, Array]:
     ones = np.ones(len(first))
     x1, x2 = np.column_stack([first, ones]), np.column_stack([second, ones])  # (K, 3)
     second_lines, first_lines = x1 @ F.T, x2 @ F
-    return np.abs((x2 * second_lines).sum(1)), second_lines, first_lines
+    residual = np.abs((x2 * second_lines).sum(1))
+    return residual / np.sqrt(TINY + (second_lines[:, :2] ** 2).sum(1) + (first_lines[:, :2] ** 2).sum(1))
 
 
 def rotation_error(first: Array, second: Array) -> float:
@@ -140,10 +128,6 @@ def essential_from_pose(pose: Pose) -> Array:
     return cross_matrix(pose.translation) @ pose.rotation
 
 
-def fundamental_from_pose(pose: Pose, first_K: Array, second_K: Array) -> Array:
-    return np.linalg.inv(second_K).T @ essential_from_pose(pose) @ np.linalg.inv(first_K)
-
-
 def pose_from_fundamental(F: Array, first: Array, second: Array, *, first_K: Array, second_K: Array) -> Pose:
     """Of the four poses in E = K2' F K1, the one that puts most matches in front of both cameras.
 
@@ -162,7 +146,7 @@ Found = tuple[Array | None, Array]
 
 def fundamental(first: Array, second: Array, threshold: float, *, seed: int = 0) -> Found:
     """By DEGENSAC, which is not fooled by a dominant plane."""
-    if len(first) < 8:
+    if _distinct(first, second) < 8:
         return _nothing(first)
     for iterations in (FEW_ITERATIONS, MAX_ITERATIONS):
         F, inliers = degensac(first, second, px_th=threshold, conf=CONFIDENCE, max_iters=iterations, seed=seed)
@@ -189,7 +173,7 @@ def degensac(first: Array, second: Array, **options: Any) -> tuple[Array, Array]
 
 def homography(first: Array, second: Array, threshold: float, *, seed: int = 0) -> Found:
     """second_from_first by MAGSAC++ in OpenCV's USAC."""
-    if len(first) < 4:
+    if _distinct(first, second) < 4:
         return _nothing(first)
     options = cv2.UsacParams()
     options.score, options.threshold = cv2.SCORE_METHOD_MAGSAC, threshold
@@ -205,7 +189,7 @@ def relative_pose(
     """By PoseLib, refined over all inliers, from calibrated cameras without distortion."""
     import poselib
 
-    if len(first) < 5:
+    if _distinct(first, second) < 5:
         return None, _nothing(first)[1]
     found, info = poselib.estimate_relative_pose(
         np.asarray(first, np.float64),
@@ -243,6 +227,11 @@ def shared_focal(
 def _poselib_camera(K: Array) -> dict[str, object]:
     # Its size is not used for a pinhole camera, but has to be there.
     return {"model": "PINHOLE", "width": 0, "height": 0, "params": [K[0, 0], K[1, 1], K[0, 2], K[1, 2]]}
+
+
+def _distinct(first: Array, second: Array) -> int:
+    """How many matches differ: one match fifty times fixes no model."""
+    return len(np.unique(np.hstack([first, second]), axis=0))
 
 
 def _nothing(points: Array) -> Found:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,6 +17,9 @@ from .types import Array
 
 # The biggest phone photos have 200 megapixels; a file that claims more than this is refused before it is decoded.
 MAX_PIXELS = 250_000_000
+
+# What unpacks to more than so many bytes, and so many times its own size, is an attack: photos shrink to a tenth or so.
+BOMB_BYTES, BOMB_RATIO = 256_000_000, 100
 
 # Named, so that Pillow tries no other: its EPS reader, for one, would start another program.
 FORMATS = ("JPEG", "PNG", "PPM", "TIFF", "WEBP", "BMP", "GIF")
@@ -34,12 +38,12 @@ def read(source: str | Path | Array) -> Array:
 
     Arrays are (H, W), (H, W, 3) RGB or (H, W, 4) RGBA: uint8, uint16, or float from 0 to 1.
     """
-    return _grey(source) if isinstance(source, np.ndarray) else _decode(Path(source), _grey)
+    return _grey(source) if isinstance(source, np.ndarray) else _decode(_path(source), _grey)
 
 
 def read_colour(source: str | Path | Array) -> Array:
     """The same as (H, W, 3) uint8 RGB, for networks that look at colours; a grey photo has three equal channels."""
-    return _rgb(source) if isinstance(source, np.ndarray) else _decode(Path(source), _rgb)
+    return _rgb(source) if isinstance(source, np.ndarray) else _decode(_path(source), _rgb)
 
 
 def focal(path: str | Path) -> float | None:
@@ -83,16 +87,31 @@ def list_photos(folder: str | Path) -> list[Path]:
     folder = Path(folder)
     if not folder.is_dir():
         raise DataNotFound(f"no folder {folder}; give the folder that holds the photos.")
-    photos = sorted(
-        path
-        for path in folder.rglob("*")
-        if path.suffix.lower() in SUFFIXES
-        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
-        and path.is_file()
-    )
+    photos = sorted(path for path in _below(folder) if path.suffix.lower() in SUFFIXES and path.is_file())
     if not photos:
         raise DataNotFound(f"no photos in {folder}; it needs files that end in {', '.join(sorted(SUFFIXES))}.")
     return photos
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Files in a folder and below, linked folders too, each folder once."""
+    seen: set[tuple[int, int]] = set()
+    for here, folders, files in os.walk(folder, followlinks=True):
+        status = os.stat(here)
+        if (status.st_dev, status.st_ino) in seen:
+            folders.clear()  # a link in a circle, or a second one to the same place
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(here, name) for name in files if not name.startswith("."))
+
+
+def _path(source: object) -> Path:
+    if isinstance(source, Image.Image):
+        raise BadInput("a photo is a path or an array, not a PIL image; numpy.asarray(image) makes it an array.")
+    if not isinstance(source, str | os.PathLike):
+        raise BadInput(f"a photo is a path or a NumPy array, got {type(source).__name__}.")
+    return Path(source)
 
 
 def _number(value: Any) -> float:
@@ -107,6 +126,8 @@ def _number(value: Any) -> float:
 def _decode(path: Path, convert: Callable[[Array], Array]) -> Array:
     if path.is_dir():
         raise UnreadableImage(f"{path} is a folder; give one photo.")
+    if path.exists() and not path.is_file():
+        raise UnreadableImage(f"{path} is a device or a pipe; give a photo.")
     try:
         with path.open("rb") as file:
             if not file.read(1):
@@ -144,6 +165,12 @@ def _open(file: BinaryIO, path: Path) -> Image.Image:
         limit = MAX_PIXELS // 1_000_000
         raise UnreadableImage(
             f"{path} says it has {width} x {height} pixels, over the limit of {limit} million; make it smaller."
+        )
+    unpacked, packed = width * height * len(photo.getbands()), os.fstat(file.fileno()).st_size
+    if unpacked > BOMB_BYTES and unpacked > BOMB_RATIO * packed:
+        raise UnreadableImage(
+            f"{path} has {packed / 1e6:.1f} MB that unpack to {unpacked / 1e9:.1f} GB, which no photo does; "
+            "save it in another format."
         )
     return photo
 

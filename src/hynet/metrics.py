@@ -93,14 +93,6 @@ def roc_auc(distances: Array, is_match: Array) -> float:
     return float(np.diff(wrong, prepend=0) @ found / (right[-1] * wrong[-1]))
 
 
-def roc_auc_listed(distances: Array, is_match: Array) -> float:
-    """As the public HPatches code has it: equal distances count as ranked in the order given."""
-    _two_kinds(distances, is_match, "ROC AUC")
-    labels = np.asarray(is_match, bool)[np.argsort(distances, kind="stable")]
-    found = np.cumsum(labels)
-    return float(found[~labels].mean() / found[-1])  # the recall reached before each non-match
-
-
 def roc_curve(distances: Array, is_match: Array, points: int = 200) -> tuple[Array, Array]:
     """Share of non-matches (x) and of matches (y) accepted, at so many thresholds that are even in log(x)."""
     matches, others = (np.sort(kind) for kind in _two_kinds(distances, is_match, "a ROC curve"))
@@ -190,11 +182,6 @@ def pr_curve(
 # --- errors of poses and homographies: one number a pair, infinite where nothing was found ---
 
 
-def accuracy(errors: Array, threshold: float) -> float:
-    """Share of errors below the threshold."""
-    return float((_errors(errors) < threshold).mean())
-
-
 def mean_average_accuracy(errors: Array, limit: int = 10) -> float:
     """mAA of the Image Matching Challenge: accuracy at 1, 2, ... limit degrees, averaged."""
     return float(maa_credits(errors, limit).mean())
@@ -208,24 +195,9 @@ def maa_credits(errors: Array, limit: int = 10) -> Array:
     return (limit - inside) / limit
 
 
-def error_auc(errors: Array, threshold: float) -> float:
-    """Accuracy averaged over all thresholds from 0 to this one: the area under the step curve."""
-    return float(auc_credits(errors, threshold).mean())
-
-
 def auc_credits(errors: Array, threshold: float) -> Array:
     """(N,) each pair's share of the AUC, whose mean it is: what a bootstrap draws from."""
     return np.maximum(0.0, 1.0 - _errors(errors) / threshold)
-
-
-def error_auc_trapezoid(errors: Array, threshold: float) -> float:
-    """As SuperGlue's released code and its followers have it: straight lines between the steps."""
-    errors = np.sort(_errors(errors))
-    inside = errors[errors < threshold]
-    recall = np.arange(1, len(inside) + 1) / len(errors)
-    x = np.concatenate([[0.0], inside, [threshold]])
-    y = np.concatenate([[0.0], recall, recall[-1:] if len(recall) else [0.0]])
-    return float(np.trapezoid(y, x) / threshold)
 
 
 # --- how sure: bootstrap ---
@@ -239,13 +211,6 @@ def bootstrap(samples: Array, groups: Array | None = None, rounds: int = ROUNDS,
     return interval(bootstrap_means(samples, groups, rounds, seed))
 
 
-def paired_bootstrap(
-    first: Array, second: Array, groups: Array | None = None, rounds: int = ROUNDS, seed: int = 0
-) -> Interval:
-    """95% interval of mean(first) - mean(second), both measured on the same N samples."""
-    return bootstrap(np.asarray(first, np.float64) - np.asarray(second, np.float64), groups, rounds, seed)
-
-
 def bootstrap_means(samples: Array, groups: Array | None = None, rounds: int = ROUNDS, seed: int = 0) -> Array:
     """(N, ...) samples -> (rounds, ...) means of N that are drawn again, with replacement; groups are drawn apart.
 
@@ -254,6 +219,8 @@ def bootstrap_means(samples: Array, groups: Array | None = None, rounds: int = R
     samples = np.asarray(samples, np.float64)
     if samples.ndim == 0 or len(samples) == 0 or not np.isfinite(samples).all():
         raise BadInput(f"an interval needs at least one sample, all finite, got {samples.shape}.")
+    if groups is not None and np.shape(groups)[-1:] != samples.shape[:1]:
+        raise BadInput(f"each of {len(samples)} samples needs a group, got {np.shape(groups)}.")
     rng = np.random.default_rng(seed)
     return in_groups(lambda part: _redrawn_means(part, rounds, rng), samples, groups)
 

@@ -81,17 +81,21 @@ class Keypoints:
     scores: Array  # (N,) float32, higher is better
 
     def __post_init__(self) -> None:
-        frames = np.ascontiguousarray(self.frames, np.float32)
-        scores = np.ascontiguousarray(self.scores, np.float32)
+        frames = _numbers(self.frames, "frames", "Keypoints.from_circles takes positions, sizes and angles")
+        scores = _numbers(self.scores, "scores", "give one number per keypoint")
         if frames.ndim != 3 or frames.shape[1:] != (2, 3) or scores.shape != frames.shape[:1]:
             raise BadInput(f"frames must be (N, 2, 3) with one score each, got {frames.shape} and {scores.shape}.")
+        if not (np.isfinite(frames).all() and np.isfinite(scores).all()):
+            raise BadInput("keypoints must be finite numbers, and some are NaN or infinite; leave those out.")
         object.__setattr__(self, "frames", frames)
         object.__setattr__(self, "scores", scores)
 
     @classmethod
     def from_circles(cls, xy: ArrayLike, sigma: ArrayLike, angle: ArrayLike, scores: ArrayLike) -> Keypoints:
         """From position (N, 2) in pixels, detector sigma (N,) in pixels, angle (N,) in radians."""
-        xy, sigma, angle = np.asarray(xy, np.float64), np.asarray(sigma, np.float64), np.asarray(angle, np.float64)
+        xy = np.asarray(xy, np.float64)
+        sigma = np.asarray(sigma, np.float64)
+        angle = np.asarray(angle, np.float64)
         cos, sin = sigma * np.cos(angle), sigma * np.sin(angle)
         frames = np.stack([np.stack([cos, -sin, xy[:, 0]], -1), np.stack([sin, cos, xy[:, 1]], -1)], 1)
         return cls(frames.astype(np.float32), np.asarray(scores, np.float32))
@@ -133,8 +137,21 @@ class Features:
     focal: float | None = None  # of the camera, in pixels of the original photo, where it is known
 
     def __post_init__(self) -> None:
-        if self.descriptors.ndim != 2 or len(self.descriptors) != len(self.keypoints):
-            raise BadInput(f"{len(self.keypoints)} keypoints need as many descriptors, got {self.descriptors.shape}.")
+        if not isinstance(self.keypoints, Keypoints):
+            raise BadInput(
+                f"features need Keypoints, got {type(self.keypoints).__name__}; Keypoints.from_circles makes them."
+            )
+        descriptors = np.asarray(self.descriptors)
+        if descriptors.ndim != 2 or len(descriptors) != len(self.keypoints) or descriptors.dtype.kind not in "fiu":
+            raise BadInput(f"{len(self.keypoints)} keypoints need as many descriptors, got {descriptors.shape}.")
+        if not np.isfinite(descriptors).all():
+            raise BadInput(
+                "descriptors must be finite numbers, and some are NaN or infinite; check the model's weights."
+            )
+        if len(self.image_size) != 2 or not all(0 < side < 2**31 for side in self.image_size):  # nor is NaN
+            raise BadInput(f"image_size must be the width and height of the photo, got {self.image_size}.")
+        if self.ratio is not None and not 0 < self.ratio <= 1:
+            raise BadInput(f"the ratio must be above 0 and at most 1, got {self.ratio:g}.")
 
     def __len__(self) -> int:
         return len(self.keypoints)
@@ -162,6 +179,24 @@ class Matches:
 
     def __getitem__(self, rows: Any) -> Matches:
         return Matches(self.indices[rows], self.distances[rows])
+
+
+def _numbers(values: Any, what: str, hint: str) -> Array:
+    """float32, or a sentence: people pass what other libraries return."""
+    try:
+        return np.ascontiguousarray(values, np.float32)
+    except (TypeError, ValueError):
+        raise BadInput(f"{what} must be an array of numbers, got {type(values).__name__}; {hint}.") from None
+
+
+def need_features(*given: Any) -> None:
+    """What `match` and `verify` take: arrays of others are told where to go."""
+    for each in given:
+        if not isinstance(each, Features):
+            raise BadInput(
+                f"matching needs hynet.Features, got {type(each).__name__}; hynet.Extractor makes them from a photo, "
+                "and hynet.Features(keypoints, descriptors, image_size) from arrays."
+            )
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""Speed and memory as ratios in one run. ADD A BENCH: a file in this folder with `run() -> list[Row]`, and a row here.
+"""Speed and memory as ratios in one run. ADD A BENCH: a file in this folder and a row here.
+
+The file has `measure(...) -> list[Measurement]`; its arguments are sizes, for tests to make them small.
 
 Machines are shared and their clocks move: a number alone means little, so the first row is the peer, everything is
 measured interleaved in the same process, and the median of several rounds counts.
@@ -26,27 +28,27 @@ BENCHES = {
 
 
 @dataclass(frozen=True)
-class Row:
+class Measurement:
     """One measured thing; its ratio is above 1 where it beats the peer, be it a time or a rate."""
 
     name: str
     value: float
     unit: str  # "ms", "s" and "MB" count down, everything else counts up
 
-    def ratio(self, peer: Row) -> float | None:
+    def ratio(self, peer: Measurement) -> float | None:
         if self.unit != peer.unit or not self.value or not peer.value:
             return None
         return peer.value / self.value if self.unit in ("ms", "s", "MB") else self.value / peer.value
 
 
-def milliseconds(rivals: Mapping[str, Callable[[], object]], rounds: int = 7) -> dict[str, float]:
+def milliseconds(rivals: Mapping[str, Callable[[], object]], rounds: int = 7, warm_up: bool = True) -> dict[str, float]:
     """Median time of each, taken in turns so that a slow moment of the machine hits all of them."""
     times: dict[str, list[float]] = {name: [] for name in rivals}
-    for run in rivals.values():
-        run()  # the first call pays for buffers and caches
+    for act in rivals.values() if warm_up else ():
+        act()  # the first call pays for buffers and caches
     for _ in range(rounds):
-        for name, run in rivals.items():
+        for name, act in rivals.items():
             start = time.perf_counter()
-            run()
+            act()
             times[name].append(1e3 * (time.perf_counter() - start))
     return {name: median(values) for name, values in times.items()}

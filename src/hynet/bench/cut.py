@@ -9,14 +9,17 @@ from ..datasets import synthetic
 from ..errors import need
 from ..patches import SUPPORT_SIGMAS, cut
 from ..types import Array, Keypoints
-from . import Row, milliseconds
+from . import Measurement, milliseconds
 
-COUNT, SIZE = 2_000, 32
+COUNT = 2_000
+SIZE = 32
+ROUNDS = 7
 
 
-def run() -> list[Row]:
-    torch, kornia = need("torch", "train", "this bench"), need("kornia.feature", "train", "this bench")
-    image, keypoints = _photo()
+def measure(*, count: int = COUNT, rounds: int = ROUNDS) -> list[Measurement]:
+    torch = need("torch", "baselines", "the bench of cutting")
+    kornia = need("kornia.feature", "baselines", "the bench of cutting")
+    image, keypoints = _photo(count)
     tensor = torch.from_numpy(image)[None, None].float()
     # kornia's frames end at the border of the patch, ours at one sigma.
     frames = keypoints.frames.copy()
@@ -27,7 +30,7 @@ def run() -> list[Row]:
         "cv2.warpAffine, a loop": lambda: by_opencv(image, keypoints),
         "hynet.patches.cut": lambda: cut(image, keypoints, SIZE),
     }
-    return [Row(name, value, "ms") for name, value in milliseconds(rivals).items()]
+    return [Measurement(name, value, "ms") for name, value in milliseconds(rivals, rounds).items()]
 
 
 def by_opencv(image: Array, keypoints: Keypoints) -> Array:
@@ -42,10 +45,10 @@ def by_opencv(image: Array, keypoints: Keypoints) -> Array:
     return patches
 
 
-def _photo() -> tuple[Array, Keypoints]:
+def _photo(count: int) -> tuple[Array, Keypoints]:
     """A photo of 1024 x 768 with keypoints of the sizes that detectors find: many small ones."""
     rng = np.random.default_rng(0)
-    xy = rng.uniform((20, 20), (1004, 748), (COUNT, 2))
-    sigma = 1.2 * 2 ** rng.exponential(1.0, COUNT).clip(max=4)
-    keypoints = Keypoints.from_circles(xy, sigma, rng.uniform(-np.pi, np.pi, COUNT), np.ones(COUNT))
+    xy = rng.uniform((20, 20), (1004, 748), (count, 2))
+    sigma = 1.2 * 2 ** rng.exponential(1.0, count).clip(max=4)
+    keypoints = Keypoints.from_circles(xy, sigma, rng.uniform(-np.pi, np.pi, count), np.ones(count))
     return synthetic.texture((1024, 768), seed=0), keypoints

@@ -9,13 +9,15 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import need
-from . import Row, milliseconds
+from . import Measurement, milliseconds
 
-PATCHES, PAIRS = 1_000_000, 512
+PATCHES = 1_000_000
+PAIRS = 512
+ROUNDS = 15
 
 
-def run() -> list[Row]:
-    torch = need("torch", "train", "the data bench")
+def measure(*, count: int = PATCHES, pairs_per_batch: int = PAIRS, rounds: int = ROUNDS) -> list[Measurement]:
+    torch = need("torch", "train", "the bench of sampling")
     from ..training.augmentation import augment
     from ..training.sampling import mix, pairs
     from ..types import PatchSet
@@ -24,14 +26,15 @@ def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         # A sparse file: a million patches that take no room, read as any others.
         patches = np.lib.format.open_memmap(
-            str(Path(folder) / "patches.npy"), mode="w+", dtype=np.uint8, shape=(PATCHES, 32, 32)
+            str(Path(folder) / "patches.npy"), mode="w+", dtype=np.uint8, shape=(count, 32, 32)
         )
-        patches[::1000] = rng.integers(0, 256, (PATCHES // 1000, 32, 32), np.uint8)
-        data = mix([PatchSet(patches, np.sort(rng.integers(0, PATCHES // 5, PATCHES)))])
+        patches[::1000] = rng.integers(0, 256, (len(patches[::1000]), 32, 32), np.uint8)
+        data = mix([PatchSet(patches, np.sort(rng.integers(0, count // 5, count)))])
         start = time.perf_counter()
-        batches = pairs(data, PAIRS, seed=0, epoch=0)
+        batches = pairs(data, pairs_per_batch, seed=0, epoch=0)
         epoch = 1e3 * (time.perf_counter() - start)
-        generator, order = torch.Generator().manual_seed(0), iter(np.tile(batches, (2, 1, 1)))
+        generator = torch.Generator().manual_seed(0)
+        order = iter(np.tile(batches, (2, 1, 1)))
 
         def loop() -> object:
             """As usually written: read, turn and convert one patch after the other."""
@@ -54,8 +57,8 @@ def run() -> list[Row]:
                 "batched": batched,
                 "batched, with jitter, light, blur, noise and JPEG": lambda: batched(1.0),
             },
-            rounds=15,
+            rounds,
         )
-    rows = [Row(name, value, "ms") for name, value in times.items()]
-    sampling = Row(f"  sampling an epoch of {len(batches)} batches, each", epoch / len(batches), "ms")
-    return [*rows, sampling, Row("  batches from a million patches", 1e3 / times["batched"], "batches/s")]
+    rows = [Measurement(name, value, "ms") for name, value in times.items()]
+    sampling = Measurement(f"  sampling an epoch of {len(batches)} batches, each", epoch / len(batches), "ms")
+    return [*rows, sampling, Measurement(f"  batches from {count:,} patches", 1e3 / times["batched"], "batches/s")]

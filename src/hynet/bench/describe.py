@@ -6,17 +6,19 @@ import numpy as np
 
 from ..descriptors.loading import load, models, network
 from ..errors import need
-from . import Row, milliseconds
+from . import Measurement, milliseconds
 
-PATCHES, ROUNDS = 512, 7
+PATCHES = 512
+ROUNDS = 7
 FLOPS = 78.18e6  # a patch: convolutions and the last product
 SIDE = 1024  # of the matrices whose bare product shows what the machine can do
 
 
-def run() -> list[Row]:
-    torch, kornia = need("torch", "train", "this bench"), need("kornia.feature", "train", "this bench")
+def measure(*, count: int = PATCHES, rounds: int = ROUNDS) -> list[Measurement]:
+    torch = need("torch", "baselines", "the bench of describing")
+    kornia = need("kornia.feature", "baselines", "the bench of describing")
     rng = np.random.default_rng(0)
-    patches = rng.integers(0, 256, (PATCHES, 32, 32), np.uint8)
+    patches = rng.integers(0, 256, (count, 32, 32), np.uint8)
     a, b = torch.rand(2, SIDE, SIDE)
     plain = network(models()["default"].with_suffix(".safetensors")).eval()
     peer = kornia.HyNet(pretrained=False).eval()
@@ -41,8 +43,8 @@ def run() -> list[Row]:
     }
     if not np.allclose(np.asarray(by_kornia()), in_floats.describe(patches), atol=1e-4):
         raise AssertionError("kornia and the default engine disagree: the rates would compare different things")
-    times = milliseconds({**rivals, "product": lambda: a @ b}, ROUNDS)
+    times = milliseconds({**rivals, "product": lambda: a @ b}, rounds)
     product = 2 * SIDE**3 / times.pop("product")
-    rows = [Row(name, 1e3 * PATCHES / taken, "patches/s") for name, taken in times.items()]
-    share = 100 * FLOPS * PATCHES / times["hynet, the default"] / product
-    return [*rows, Row("  the default's arithmetic, of a bare matrix product's", share, "%")]
+    rows = [Measurement(name, 1e3 * count / taken, "patches/s") for name, taken in times.items()]
+    share = 100 * FLOPS * count / times["hynet, the default"] / product
+    return [*rows, Measurement("  the default's arithmetic, of a bare matrix product's", share, "%")]

@@ -5,6 +5,7 @@ Both give the same numbers; the largest difference is the last row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,20 +17,26 @@ from ..errors import need
 from ..metrics import draws
 from ..system.machine import keep_memory_mapped
 from ..types import Array
-from . import Row, milliseconds
+from . import Measurement, milliseconds
 
-SIZES, DIM = (1300,) * 8, 128  # a sequence of the release has some 1,300 patches
-PAIRS, QUERIES = 40_000, 250
+SIZES = (1300,) * 8  # a sequence of the release has some 1,300 patches
+DIM = 128
+PAIRS = 40_000
+QUERIES = 250
+ROUNDS = 3
 Scores = dict[Any, float]
 
 
-def run() -> list[Row]:
+def measure(
+    *, sizes: Sequence[int] = SIZES, pair_count: int = PAIRS, query_count: int = QUERIES, rounds: int = ROUNDS
+) -> list[Measurement]:
     """Ratios by task: each is a peer of its own, so the first row stands for all three at 1."""
     keep_memory_mapped()
-    distance = need("scipy.spatial.distance", "train", "this bench")
-    described = _descriptors()
+    distance = need("scipy.spatial.distance", "sfm", "the bench of evaluating")
+    described = _descriptors(sizes)
     few, one = described[:2], described[0]
-    pairs, tasks = _tasks(len(few)), _tasks(len(described))
+    pairs = _tasks(sizes[:2], pair_count, query_count)
+    tasks = _tasks(sizes, pair_count, query_count)
     rivals = {
         "verification": (
             lambda: verified(few, pairs),
@@ -44,14 +51,16 @@ def run() -> list[Row]:
             lambda: retrieval(described, tasks, distance),
         ),
     }
-    ratios, seconds, differences = [Row("one pair, image or query at a time", 1.0, "times")], [], []
+    ratios = [Measurement("one pair, image or query at a time", 1.0, "times")]
+    seconds: list[Measurement] = []
+    differences: list[float] = []
     for task, (fast, plain) in rivals.items():
-        times = milliseconds({"plain": plain, "ours": fast}, rounds=3)
-        ratios.append(Row(task, times["plain"] / times["ours"], "times"))
-        seconds += [Row(f"{task}, {who}", times[who] / 1e3, "s") for who in ("plain", "ours")]
+        times = milliseconds({"plain": plain, "ours": fast}, rounds)
+        ratios.append(Measurement(task, times["plain"] / times["ours"], "times"))
+        seconds += [Measurement(f"{task}, {who}", times[who] / 1e3, "s") for who in ("plain", "ours")]
         expected, found = plain(), fast()
         differences.append(max(abs(expected[key] - found[key]) for key in expected))
-    return [*ratios, *seconds, Row("largest difference of any score", max(differences), "of 1")]
+    return [*ratios, *seconds, Measurement("largest difference of any score", max(differences), "of 1")]
 
 
 def verified(described: list[Array], tasks: Tasks) -> Scores:
@@ -128,18 +137,18 @@ def _columns(noise: int) -> range:
     return range(1 + 5 * noise, 6 + 5 * noise)
 
 
-def _descriptors() -> list[Array]:
+def _descriptors(sizes: Sequence[int]) -> list[Array]:
     rng = np.random.default_rng(0)
     found = []
-    for size in SIZES:
+    for size in sizes:
         rows = rng.normal(size=(1, size, DIM)) + rng.normal(size=(16, size, DIM))
         found.append((rows / np.linalg.norm(rows, axis=2, keepdims=True)).astype(np.float32))
     return found
 
 
-def _tasks(sequences: int) -> Tasks:
+def _tasks(sizes: Sequence[int], pair_count: int, query_count: int) -> Tasks:
     """As many distractors as there are patches, but few pairs and queries: the plain code is in no hurry."""
-    drawn = hpatches_tasks.draw([np.full(size, 50.0) for size in SIZES[:sequences]])
-    rest = np.concatenate([drawn.queries[QUERIES:], drawn.distractors])
-    some = (drawn.positive[:PAIRS], drawn.intra[:PAIRS], drawn.inter[:PAIRS])
-    return Tasks(*some, drawn.queries[:QUERIES], rest, source=drawn.source)
+    drawn = hpatches_tasks.draw([np.full(size, 50.0) for size in sizes])
+    rest = np.concatenate([drawn.queries[query_count:], drawn.distractors])
+    some = (drawn.positive[:pair_count], drawn.intra[:pair_count], drawn.inter[:pair_count])
+    return Tasks(*some, drawn.queries[:query_count], rest, source=drawn.source)

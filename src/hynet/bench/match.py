@@ -9,23 +9,26 @@ import numpy as np
 
 from ..matchers.nearest import match
 from ..types import Array, Features, Keypoints
-from . import Row, milliseconds
+from . import Measurement, milliseconds
 
-COUNT, DIM, RATIO = 10_000, 128, 0.9
+COUNT = 10_000
+DIM = 128
+RATIO = 0.9
+ROUNDS = 3
 
 
-def run() -> list[Row]:
-    a, b = _views()
+def measure(*, count: int = COUNT, rounds: int = ROUNDS) -> list[Measurement]:
+    a, b = _views(count)
     rivals = {"cv2.BFMatcher": lambda: by_opencv(a, b), "hynet.match": lambda: match(a, b, RATIO).indices}
-    times = milliseconds(rivals, rounds=3)
+    times = milliseconds(rivals, rounds)
     tracemalloc.start()  # NumPy reports its arrays to it
     found = match(a, b, RATIO).indices
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return [
-        *(Row(name, value, "ms") for name, value in times.items()),
-        Row("hynet.match, extra memory", peak / 2**20, "MB"),
-        Row("matches in common", 100 * _common(found, by_opencv(a, b)), "%"),
+        *(Measurement(name, value, "ms") for name, value in times.items()),
+        Measurement("hynet.match, extra memory", peak / 2**20, "MB"),
+        Measurement("matches in common", 100 * _common(found, by_opencv(a, b)), "%"),
     ]
 
 
@@ -47,15 +50,15 @@ def _common(ours: Array, theirs: Array) -> float:
     return len(ours_set & theirs_set) / len(ours_set | theirs_set)
 
 
-def _views() -> tuple[Features, Features]:
-    """Half the features of the second are noisy copies of the first's, the others strangers."""
+def _views(count: int) -> tuple[Features, Features]:
+    """Half the features of the second are noisy copies of the first's, the others unrelated."""
     rng = np.random.default_rng(0)
-    first, second = rng.normal(size=(2, COUNT, DIM))
-    second[: COUNT // 2] = first[: COUNT // 2] + 0.5 * second[: COUNT // 2]
+    first, second = rng.normal(size=(2, count, DIM))
+    second[: count // 2] = first[: count // 2] + 0.5 * second[: count // 2]
     return _features(first), _features(rng.permutation(second))
 
 
 def _features(rows: Array) -> Features:
     unit = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
-    origin = np.zeros(COUNT)
-    return Features(Keypoints.from_circles(np.zeros((COUNT, 2)), origin + 1, origin, origin), unit, (1, 1))
+    origin = np.zeros(len(unit))
+    return Features(Keypoints.from_circles(np.zeros((len(unit), 2)), origin + 1, origin, origin), unit, (1, 1))

@@ -16,9 +16,11 @@ from .. import colmap, images
 from ..datasets import synthetic
 from ..extractors.settings import Settings
 from ..sfm.reconstruction import reconstruct
-from . import Row
+from . import Measurement
 
-PHOTOS, KEYPOINTS, LONGEST_SIDE = 24, 3000, 1120
+PHOTOS = 24
+KEYPOINTS = 3000
+LONGEST_SIDE = 1120
 UNITS = {
     "features": "s of it",
     "matches": "s of it",
@@ -29,28 +31,31 @@ UNITS = {
 }
 
 
-def run() -> list[Row]:
+def measure(
+    *, count: int = PHOTOS, max_keypoints: int = KEYPOINTS, longest_side: int = LONGEST_SIDE
+) -> list[Measurement]:
     with TemporaryDirectory() as scratch:
         work = Path(scratch)
-        photos = _photos(work / "photos")
-        theirs, ours = _by_colmap(photos, work), _by_us(photos, work)
+        photos = _photos(work / "photos", count, longest_side)
+        theirs = _by_colmap(photos, work, max_keypoints)
+        ours = _by_us(photos, work, max_keypoints)
     return [
-        Row("pycolmap's SIFT", theirs["features"] + theirs["matches"], "s"),
-        Row("hynet default", ours["features"] + ours["matches"], "s"),
+        Measurement("pycolmap's SIFT", theirs["features"] + theirs["matches"], "s"),
+        Measurement("hynet default", ours["features"] + ours["matches"], "s"),
         *(
-            Row(f"{name}: {what}", made[what], unit)
+            Measurement(f"{name}: {what}", made[what], unit)
             for what, unit in UNITS.items()
             for name, made in (("pycolmap", theirs), ("hynet", ours))
         ),
     ]
 
 
-def _by_colmap(photos: Path, work: Path) -> Mapping[str, float]:
+def _by_colmap(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, float]:
     database = work / "sift.db"
     clock = Clock()
     with colmap.opened(database):
         pass  # made empty
-    colmap.extract_sift(database, photos, KEYPOINTS)
+    colmap.extract_sift(database, photos, max_keypoints)
     clock.stop("features")
     colmap.match_sift(database)
     clock.stop("matches")
@@ -58,7 +63,7 @@ def _by_colmap(photos: Path, work: Path) -> Mapping[str, float]:
     return {**clock.seconds, "registered": len(model.photos), "points": len(model.xyz)}
 
 
-def _by_us(photos: Path, work: Path) -> Mapping[str, float]:
+def _by_us(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, float]:
     clock = Clock()
 
     def progress(done: int, total: int, what: str) -> None:
@@ -68,7 +73,7 @@ def _by_us(photos: Path, work: Path) -> Mapping[str, float]:
         elif what == "mapping":
             clock.stop("matches")
 
-    done = reconstruct(photos, work / "ours", settings=Settings(max_keypoints=KEYPOINTS), progress=progress)
+    done = reconstruct(photos, work / "ours", settings=Settings(max_keypoints=max_keypoints), progress=progress)
     return {**clock.seconds, "registered": done.registered, "points": done.points}
 
 
@@ -90,14 +95,14 @@ class Clock:
         return spent.elapsed, spent.user + spent.system + spent.children_user + spent.children_system
 
 
-def _photos(folder: Path) -> Path:
-    """PHOTOS pictures of LONGEST_SIDE pixels."""
+def _photos(folder: Path, count: int, longest_side: int) -> Path:
+    """`count` pictures of `longest_side` pixels."""
     folder.mkdir()
     given = os.environ.get("HYNET_PHOTOS")
     if given:
-        views = [images.shrink(images.read(path), LONGEST_SIDE)[0] for path in images.list_photos(given)[:PHOTOS]]
+        views = [images.shrink(images.read(path), longest_side)[0] for path in images.list_photos(given)[:count]]
     else:
-        views = list(synthetic.scene(seed=1, photos=PHOTOS, size=(LONGEST_SIDE, LONGEST_SIDE * 3 // 4)).photos)
+        views = list(synthetic.scene(seed=1, photos=count, size=(longest_side, longest_side * 3 // 4)).photos)
     for number, view in enumerate(views):
         cv2.imwrite(str(folder / f"{number:02}.jpg"), view, [cv2.IMWRITE_JPEG_QUALITY, 95])
     return folder

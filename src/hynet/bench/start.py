@@ -5,29 +5,31 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ..errors import need
-from . import Row, milliseconds
+from . import Measurement, milliseconds
 
 ROUNDS = 3
 
 
-def run() -> list[Row]:
-    need("kornia", "train", "this bench")
+def measure(*, peer: str = "kornia.feature", options: Sequence[str] = (), rounds: int = ROUNDS) -> list[Measurement]:
+    """`options` are those of `hynet match`."""
+    need(peer, "baselines", "the bench of start-up")
     with tempfile.TemporaryDirectory() as folder:
         picture = str(Path(folder) / "matches.png")
+        match = ["-m", "hynet", "match", *options]
         commands = {
-            "import kornia.feature": ["-c", "import kornia.feature"],
+            f"import {peer}": ["-c", f"import {peer}"],
             "import torch": ["-c", "import torch"],
             "import hynet": ["-c", "import hynet"],
             "hynet --help": ["-m", "hynet", "--help"],
-            "hynet match, the example pair": ["-m", "hynet", "match", "--out", picture],
-            "hynet match, with default-int8": ["-m", "hynet", "match", "--model", "default-int8", "--out", picture],
+            "hynet match, the example pair": [*match, "--out", picture],
+            "hynet match, with default-int8": [*match, "--model", "default-int8", "--out", picture],
         }
-        times = milliseconds({name: _started(command) for name, command in commands.items()}, ROUNDS)
-    return [Row(name, taken / 1e3, "s") for name, taken in times.items()]
+        times = milliseconds({name: _started(command) for name, command in commands.items()}, rounds, rounds > 1)
+    return [Measurement(name, taken / 1e3, "s") for name, taken in times.items()]
 
 
 def _started(arguments: list[str]) -> Callable[[], object]:

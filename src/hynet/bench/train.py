@@ -1,7 +1,7 @@
 """One training step of 512 pairs: `hynet train`'s against one plainly written, two processes taking turns.
 
-Two processes, because the settings of the memory allocator are a process's own. `python -m hynet.bench.train plain`
-is one of them: it takes a step for every line that it reads, and answers with the milliseconds of each stage.
+Two processes, because the settings of the memory allocator are a process's own. `python -m hynet.bench.train fast 512
+compiled` is one of them: it takes a step for every line that it reads, and answers with the milliseconds of each stage.
 """
 
 from __future__ import annotations
@@ -14,20 +14,21 @@ from collections.abc import Callable
 from statistics import median
 
 from ..errors import need
-from . import Row
+from . import Measurement
 
-PAIRS, ROUNDS = 512, 5
+PAIRS = 512
+ROUNDS = 5
 FLOPS = 3 * 78.18e6  # a patch, forward and backward
 
 Stages = dict[str, float]
 
 
-def run() -> list[Row]:
-    need("torch", "train", "the training bench")
-    walkers = {name: _walker(name) for name in ("plain", "fast")}
+def measure(*, count: int = PAIRS, rounds: int = ROUNDS, compiled: bool = True) -> list[Measurement]:
+    need("torch", "train", "the bench of training")
+    walkers = {name: _walker(name, count, compiled) for name in ("plain", "fast")}
     steps: dict[str, list[Stages]] = {name: [] for name in walkers}
     try:
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             for name, walker in walkers.items():
                 assert walker.stdin is not None and walker.stdout is not None
                 walker.stdin.write("step\n")
@@ -36,24 +37,29 @@ def run() -> list[Row]:
     finally:
         for walker in walkers.values():
             walker.communicate()
-    rates = {name: 2 * PAIRS / median(sum(step.values()) for step in taken) * 1e3 for name, taken in steps.items()}
-    rows = [Row("written plainly", rates["plain"], "patches/s"), Row("hynet train", rates["fast"], "patches/s")]
-    rows += [Row(f"  its {stage}", median(step[stage] for step in steps["fast"]), "ms") for stage in steps["fast"][0]]
+    rates = {name: 2 * count / median(sum(step.values()) for step in taken) * 1e3 for name, taken in steps.items()}
+    rows = [
+        Measurement("written plainly", rates["plain"], "patches/s"),
+        Measurement("hynet train", rates["fast"], "patches/s"),
+    ]
+    rows += [
+        Measurement(f"  its {stage}", median(step[stage] for step in steps["fast"]), "ms") for stage in steps["fast"][0]
+    ]
     share = 100 * FLOPS * rates["fast"] / _peak()
-    return [*rows, Row("  of the peak (matrix product, one core at a time, times cores)", share, "%")]
+    return [*rows, Measurement("  of the peak (matrix product, one core at a time, times cores)", share, "%")]
 
 
-def _walker(name: str) -> subprocess.Popen[str]:
+def _walker(name: str, count: int, compiled: bool) -> subprocess.Popen[str]:
     """A process that takes steps, ready: its first ones, which compile and fill caches, are behind it."""
-    command = [sys.executable, "-m", "hynet.bench.train", name]
+    command = [sys.executable, "-m", "hynet.bench.train", name, str(count), "compiled" if compiled else "eager"]
     walker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert walker.stdout is not None
     walker.stdout.readline()
     return walker
 
 
-def _walk(name: str) -> None:
-    step = {"plain": _plain, "fast": _fast}[name]()
+def _walk(name: str, count: int, compiled: bool) -> None:
+    step = _plain(count) if name == "plain" else _fast(count, compiled)
     step()
     step()
     print("ready", flush=True)
@@ -61,7 +67,7 @@ def _walk(name: str) -> None:
         print(json.dumps(step()), flush=True)
 
 
-def _plain() -> Callable[[], Stages]:
+def _plain(count: int) -> Callable[[], Stages]:
     """As the released code does it: patches one by one, two passes, whole matrices sorted."""
     import numpy as np
     import torch
@@ -74,12 +80,12 @@ def _plain() -> Callable[[], Stages]:
     network = DESCRIPTORS["hynet"]().train()
     optimiser = torch.optim.Adam(network.parameters(), 0.01)
     rng = np.random.default_rng(0)
-    data = rng.integers(0, 256, (2 * PAIRS, 32, 32), np.uint8)
+    data = rng.integers(0, 256, (2 * count, 32, 32), np.uint8)
 
     def step() -> Stages:
         clock = _Clock()
         sides = []
-        for side in (data[:PAIRS], data[PAIRS:]):
+        for side in (data[:count], data[count:]):
             turned = []
             for patch in side:
                 if rng.random() < 0.5:
@@ -95,7 +101,7 @@ def _plain() -> Callable[[], Stages]:
         nearest = []
         cross = distance(a @ p.T)
         for matrix in (distance(a @ a.T), distance(p @ p.T), cross, cross.T):
-            matrix = matrix + 10 * torch.eye(PAIRS) + 10 * (matrix < TOO_CLOSE)
+            matrix = matrix + 10 * torch.eye(count) + 10 * (matrix < TOO_CLOSE)
             nearest.append(matrix.sort(dim=1).values[:, 0])
         d_neg = torch.stack(nearest).min(0).values
         hinge = (1.2 + hybrid(paired(a, p), 2.0, 1.0) - hybrid(d_neg, 2.0, 1.0)).relu()
@@ -111,7 +117,7 @@ def _plain() -> Callable[[], Stages]:
     return step
 
 
-def _fast() -> Callable[[], Stages]:
+def _fast(count: int, compiled: bool) -> Callable[[], Stages]:
     """What `hynet train hynet` does, stage by stage."""
     import numpy as np
 
@@ -123,8 +129,8 @@ def _fast() -> Callable[[], Stages]:
     from ..types import PatchSet
 
     keep_memory_mapped()
-    config = TrainConfig(pairs_per_batch=PAIRS)
-    data = np.random.default_rng(0).integers(0, 256, (20 * PAIRS, 32, 32), np.uint8)
+    config = TrainConfig(pairs_per_batch=count, compiled=compiled)
+    data = np.random.default_rng(0).integers(0, 256, (20 * count, 32, 32), np.uint8)
     state, loss = loop.start(config, "cpu"), loop.loss_function(config)
     model = loop.tiled(state.network, config, loss)
     mixture = mix([PatchSet(data, np.arange(len(data)) // 2)])
@@ -161,7 +167,8 @@ class _Clock:
 
     def stage(self, name: str) -> None:
         now = time.perf_counter()
-        self.stages[name], self._since = 1e3 * (now - self._since), now
+        self.stages[name] = 1e3 * (now - self._since)
+        self._since = now
 
 
 def _peak() -> float:
@@ -181,4 +188,4 @@ def _peak() -> float:
 
 
 if __name__ == "__main__":
-    _walk(sys.argv[1])
+    _walk(sys.argv[1], int(sys.argv[2]), sys.argv[3] == "compiled")

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+from ..system.plugins import Part, with_plugins
 from ..types import Progress, silent
 
 if TYPE_CHECKING:
@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Benchmark:
+class Benchmark(Part["Evaluation"]):
     """A benchmark by name: calling it runs it. Its file is imported when it is first used."""
-
-    file: str  # in this folder
-    about: str
 
     def __call__(
         self, models: Sequence[Model], data: str | Path, *, progress: Progress = silent, **options: Any
@@ -32,17 +29,26 @@ class Benchmark:
         return self.function()(models, Path(data), self.options()(**options), progress)
 
     def function(self) -> Callable[..., Evaluation]:
-        return importlib.import_module(f".{self.file}", __package__).evaluate
+        """Its `evaluate(models, data, options, progress)`."""
+        return self.imported()
 
     def options(self) -> type:
         """The dataclass that its function takes as `options`; `hynet evaluate NAME` has an option for each field."""
         return get_type_hints(self.function())["options"]
 
 
-BENCHMARKS: dict[str, Benchmark] = {
-    "ubc": Benchmark("ubc", "pairs of patches, PhotoTour's FPR@95 (Table 1)"),
-    "hpatches": Benchmark("hpatches.evaluate", "verification, matching and retrieval of patches (Fig. 4)"),
-    "homography": Benchmark("homography", "matching end to end on image sequences with H_1_k"),
-    "eth": Benchmark("eth.evaluate", "models of whole scenes from matches, the ETH benchmark (Table 2)"),
-    "imc": Benchmark("imc.evaluate", "relative poses of photos, the Image Matching Challenge's stereo task (appendix)"),
-}
+def _ours(file: str, about: str) -> Benchmark:
+    return Benchmark(f"hynet.benchmarks.{file}:evaluate", about)
+
+
+BENCHMARKS: dict[str, Benchmark] = with_plugins(
+    "benchmarks",
+    {
+        "ubc": _ours("ubc", "pairs of patches, PhotoTour's FPR@95 (Table 1)"),
+        "hpatches": _ours("hpatches.evaluate", "verification, matching and retrieval of patches (Fig. 4)"),
+        "homography": _ours("homography", "matching end to end on image sequences with H_1_k"),
+        "eth": _ours("eth.evaluate", "models of whole scenes from matches, the ETH benchmark (Table 2)"),
+        "imc": _ours("imc.evaluate", "relative poses of photos, the Image Matching Challenge's stereo task (appendix)"),
+    },
+    Benchmark,
+)

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import metrics
-from ..datasets import ubc
+from .. import datasets, metrics
 from ..errors import BadInput, DataNotFound
 from ..system import fingerprints
 from ..types import Array, PatchPairs, Progress, Table, silent
@@ -152,24 +151,26 @@ class _Cell:
 
 
 def _sets(data: Path) -> list[Path]:
-    if (data / "info.txt").exists():
+    folders = [data, *sorted(path for path in data.glob("*") if path.is_dir())]
+    found = [folder for folder in folders if datasets.holds_patches(folder)]
+    if data in found:
         return [data]
-    found = sorted(path.parent for path in data.glob("*/info.txt"))
     if not found:
         raise DataNotFound(f"no PhotoTour set in {data}: neither info.txt nor SET/info.txt; `hynet data list` helps.")
     return found
 
 
 def _open(root: Path, count: int | None, progress: Progress) -> _Set:
-    there = ubc.pairs_available(root)
+    kind = datasets.find_patches(root)
+    there = kind.pairs_available(root)
     if count is None and not there:
         raise DataNotFound(f"no m50_N_N_0.txt in {root}; a PhotoTour set is tested on its pairs.")
     # PhotoTour's longer lists are for training.
     usual = PAIRS if PAIRS in there or not there else there[-1]
-    pairs = ubc.test_pairs(root, usual if count is None else count)
+    pairs = kind.test_pairs(root, usual if count is None else count)
     if pairs.is_match.all() or not pairs.is_match.any():
         raise BadInput(f"the pairs of {root} are all of one kind; FPR@95 needs matches and non-matches.")
-    count_all = len(ubc.load(root, 32, progress))  # decodes the bitmaps where that was not done
+    count_all = len(kind.load(root, 32, progress))  # decodes the bitmaps where that was not done
     rows, inverse = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
     first, second = np.split(inverse, 2)
     return _Set(root.resolve().name, root, count_all, rows, PatchPairs(first, second, pairs.is_match))
@@ -177,10 +178,11 @@ def _open(root: Path, count: int | None, progress: Progress) -> _Set:
 
 def _distances(contestant: Contestant, test: _Set, progress: Progress) -> Array:
     size = 32 if contestant.descriptor.patch_size <= 32 else 64
-    patches = ubc.load(test.root, size).patches
+    kind = datasets.find_patches(test.root)
+    patches = kind.load(test.root, size, progress).patches
     key = {
         "what": "ubc",
-        "data": fingerprints.files(test.root / "info.txt", *sorted(test.root.glob("patches*.bmp"))),
+        "data": fingerprints.files(*kind.sources(test.root)),
         "size": size,
         "pairs": fingerprints.arrays(test.rows),
     }

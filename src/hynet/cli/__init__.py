@@ -19,7 +19,7 @@ from functools import partial, wraps
 from typing import Any, TypeVar
 
 from ..errors import BadInput, HynetError
-from .stopping import listen_to_sigterm, stopped
+from .stopping import leave_stdout, listen_to_sigterm, refusal, stopped
 
 Value = TypeVar("Value")
 
@@ -71,9 +71,12 @@ def main(args: list[str] | None = None) -> int:
         return 0
     except HynetError as error:
         return _complain(str(error))
-    except BrokenPipeError:  # `hynet ... | head` has read enough; Python would complain once more at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # `hynet ... | head` has read enough
+        leave_stdout()
         return 0
+    except (OSError, MemoryError) as error:
+        leave_stdout()
+        return _complain(refusal(error))
     except KeyboardInterrupt as stop:
         return stopped(stop, at_once=as_program)
 

@@ -25,7 +25,7 @@ def run(name: Name = "all") -> Report:
     tables: list[str] = []
     data: list[dict[str, Any]] = []
     for bench in BENCHES if name == "all" else [name]:
-        rows = importlib.import_module(f"hynet.bench.{bench}").run()
+        rows = importlib.import_module(f"hynet.bench.{bench}").measure()
         peer = rows[0]
         measured = [{"name": row.name, "value": row.value, "unit": row.unit, "ratio": row.ratio(peer)} for row in rows]
         cells = {row["name"]: {"value": row["value"], "unit": row["unit"], "ratio": row["ratio"]} for row in measured}

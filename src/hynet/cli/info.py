@@ -1,4 +1,4 @@
-"""What is installed and what there is to choose from: versions, models, descriptors, losses.
+"""What is installed and what there is to choose from: versions, models, and all tables, plug-ins among them.
 
 Example: hynet info
 """
@@ -6,16 +6,35 @@ Example: hynet info
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from .. import __version__
-from ..descriptors import DESCRIPTORS
+from ..benchmarks import BENCHMARKS
+from ..datasets import DATASETS
+from ..descriptors import DESCRIPTORS, ENGINES
 from ..descriptors.loading import models
 from ..descriptors.onnx import OnnxEngine
+from ..detectors import DETECTORS
+from ..extractors import EXTRACTORS
 from ..losses import LOSSES
+from ..matchers import MATCHERS
+from ..system.plugins import BrokenPlugin, Part
 from ..types import Table
 from . import Report
+
+# Every table, with the rows that packages add
+TABLES: dict[str, Mapping[str, Part[Any]]] = {
+    "descriptors": DESCRIPTORS,
+    "losses": LOSSES,
+    "detectors": DETECTORS,
+    "extractors": EXTRACTORS,
+    "matchers": MATCHERS,
+    "engines": ENGINES,
+    "datasets": DATASETS,
+    "benchmarks": BENCHMARKS,
+}
 
 # package -> the extra that brings it, None for the core
 PACKAGES = {
@@ -32,21 +51,30 @@ PACKAGES = {
 def run() -> Report:
     """Print versions and tables."""
     versions = {"hynet": __version__, "python": platform.python_version()} | {p: _version(p) for p in PACKAGES}
-    descriptors = {name: row.about for name, row in DESCRIPTORS.items()}
-    losses = {name: row.summary() for name, row in LOSSES.items()}
     shown = {
         name: {"version": number or f"not installed: pip install '{_bringing(name)}'"}
         for name, number in versions.items()
     }
     shipped = _models()
+    parts = {group: {name: _summary(row) for name, row in table.items()} for group, table in TABLES.items()}
     tables = [
         Table("Versions", ["version"], shown),
         Table("Models", ["dimension", "trained on", "licence", "file"], shipped),
-        Table("Descriptors", ["what"], {name: {"what": about} for name, about in descriptors.items()}),
-        Table("Losses", ["what"], {name: {"what": about} for name, about in losses.items()}),
+        *(
+            Table(group.capitalize(), ["what"], {name: {"what": about} for name, about in rows.items()})
+            for group, rows in parts.items()
+        ),
     ]
     text = "\n\n".join(table.markdown() for table in tables)
-    return Report(text, {"versions": versions, "models": shipped, "descriptors": descriptors, "losses": losses})
+    return Report(text, {"versions": versions, "models": shipped, **parts})
+
+
+def _summary(row: Part[Any]) -> str:
+    """What a row is; a plug-in that cannot be imported is told, and stops nothing."""
+    try:
+        return row.summary()
+    except BrokenPlugin as error:
+        return f"broken: {error}"
 
 
 def _models() -> dict[str, dict[str, Any]]:

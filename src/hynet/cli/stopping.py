@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM end a command at once, and say what is kept.
+"""How a command ends before it is done: Ctrl-C and SIGTERM at once, saying what is kept; or what the system refused.
 
 Whoever keeps something adds a note to the interruption on its way up:
 
@@ -9,10 +9,12 @@ Whoever keeps something adds a note to the interruption on its way up:
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
 import threading
+from contextlib import suppress
 from types import FrameType
 
 
@@ -31,8 +33,23 @@ def stopped(stop: KeyboardInterrupt, at_once: bool) -> int:
     print(f"hynet: {'; '.join(['stopped', *getattr(stop, '__notes__', [])])}.", file=sys.stderr, flush=True)
     code = 128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
     if at_once:
+        atexit._run_exitfuncs()  # as at any end, but for waiting for threads
         os._exit(code)
     return code
+
+
+def refusal(error: OSError | MemoryError) -> str:
+    """What the system refused, in a sentence: a limit, a full device, a file that has gone."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory; use smaller photos, fewer keypoints or fewer jobs."
+    where = f"{error.filename}: " if error.filename else ""
+    return f"the system refused: {where}{error.strerror or error}; mend that and run the same command again."
+
+
+def leave_stdout() -> None:
+    """Python would try to write what is left once more at exit, and complain."""
+    with suppress(OSError, ValueError):  # replaced by something without a number
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

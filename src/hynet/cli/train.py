@@ -18,17 +18,15 @@ from typing import Annotated, Any
 import tyro
 
 from .. import images
-from ..datasets import ubc
 from ..errors import BadInput, choose, need
 from ..system.files import make_folder
 from ..system.locks import alone
-from ..training.configuration import TrainConfig
+from ..training.configuration import LENGTHS, TrainConfig
 from ..training.recipes import RECIPES
-from ..types import PatchPairs, PatchSet, Table
+from ..training.run import train
+from ..types import Table
 from . import Report, parse
 from .progress import bar
-
-LENGTHS = ("epochs", "steps", "minutes")
 
 
 def main(args: list[str]) -> Report:
@@ -86,7 +84,7 @@ def keynet(
 
 
 def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
-    def train(
+    def command(
         data: list[Path],
         out: Path,
         validate: tuple[Path, ...] = (),
@@ -104,30 +102,23 @@ def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
         """
         return _train(recipe, config, data, out, validate, resume)
 
-    return parse(train, list(args), prog=f"hynet train {recipe}", description=__doc__)()
+    return parse(command, list(args), prog=f"hynet train {recipe}", description=__doc__)()
 
 
 def _train(
     recipe: str, config: TrainConfig, data: list[Path], out: Path, validate: tuple[Path, ...], resume: bool
 ) -> Report:
-    need("torch", "train", "training")
-    from ..training import batches, loop
-
     speaks = os.environ.get("RANK", "0") == "0"
     if not speaks:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  under torchrun, one process answers for all
+
+    def show(line: Mapping[str, Any]) -> None:
+        print(_told(line, config), end="", file=sys.stderr, flush=True)
+
     with bar() as progress:
-        # Jitter looks at the full 64 pixels; everything else only ever sees 32.
-        sets = {str(root): ubc.load(root, 64 if config.jitter else 32, progress) for root in data}
-        checks = {str(root): _validation_set(root) for root in validate}
-    few = config.pairs_per_batch / 4
-    if speaks and config.certain and (found := batches.negatives(config, [*sets.values()])) < few:
-        print(
-            f"Only {found:.0f} others of a batch of {config.pairs_per_batch} are certain negatives, because few scenes "
-            "share it: --no-certain lets all other points be negatives.",
-            file=sys.stderr,
+        ended = train(
+            config, data, out, validate=validate, resume=resume, watch=show, progress=progress, recipe_name=recipe
         )
-    ended = loop.train(config, sets, out, validate=checks, recipe=recipe, resume=resume, watch=_show)
     text = f"{ended.steps} steps at {ended.patches_per_second:.0f} patches/s -> {ended.checkpoint}"
     errors = "".join(f"\nFPR@95 on {name}: {error:.2f}%" for name, error in ended.validation.items())
     if ended.last_validation != ended.validation:
@@ -135,13 +126,15 @@ def _train(
     return Report(text + errors, asdict(ended) | {"checkpoint": str(ended.checkpoint)})
 
 
-def _validation_set(root: Path) -> tuple[PatchSet, PatchPairs]:
-    counts = ubc.pairs_available(root)
-    return ubc.load(root, 32), ubc.test_pairs(root, counts[-1] if counts else 100_000)
-
-
-def _show(line: Mapping[str, Any]) -> None:
-    """One line of the log for a person, on stderr."""
+def _told(line: Mapping[str, Any], config: TrainConfig) -> str:
+    """One line of the log for a person."""
+    if "negatives" in line:
+        if line["negatives"] >= config.pairs_per_batch / 4:
+            return ""
+        return (
+            f"Only {line['negatives']:.0f} others of a batch of {config.pairs_per_batch} are certain negatives, "
+            "because few scenes share it: --no-certain lets all other points be negatives.\n"
+        )
     if "validation" in line:
         words = [f"FPR@95 {name} {error:.2f}%" for name, error in line["validation"].items()]
     else:
@@ -150,7 +143,7 @@ def _show(line: Mapping[str, Any]) -> None:
             f"{name} {value:.3f}" for name, value in line.items() if isinstance(value, float) and name not in known
         ]
         words = [f"loss {line['loss']:.3f}", *terms, f"violated {line['violated']:.0%}"]
-    print(f"step {line['step']}  {line['minutes']:.1f} min  " + "  ".join(words), file=sys.stderr, flush=True)
+    return f"step {line['step']}  {line['minutes']:.1f} min  " + "  ".join(words) + "\n"
 
 
 def _list() -> Report:

@@ -1,10 +1,9 @@
-"""COLMAP's database: cameras, photos with keypoints, matches and the two-view geometries they agree on."""
+"""COLMAP's database as pycolmap writes it: cameras, photos with keypoints, matches and two-view geometries."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,9 @@ from ..errors import BadData
 from ..types import Array
 from .cameras import Camera, from_colmap, to_colmap
 from .package import HALF, SEED, pycolmap
+from .tables import read_tables
 
 Pair = tuple[str, str]  # names of two photos
-MOST_PHOTOS = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Funnel:
 
     keypoints: Mapping[str, int]  # photo -> how many
     matches: Mapping[Pair, int]  # pair -> raw matches; no entry where it was not tried
-    inliers: Mapping[Pair, int]  # pair -> those that agree on a geometry, 0 where none was found; the same entries
+    inliers: Mapping[Pair, int]  # pair -> verified matches, 0 where there are none; the same entries
 
 
 @dataclass(frozen=True)
@@ -135,28 +134,16 @@ def opened(database: Path) -> Iterator[Store]:
 
 def read_funnel(database: str | Path) -> Funnel:
     """What each step left, of a finished or an unfinished run. Needs no pycolmap, which leaves out empty pairs."""
-    if not Path(database).is_file():
-        raise BadData(f"there is no database {database}; `hynet reconstruct` makes one.")
-    with closing(sqlite3.connect(database)) as file:
-        try:
-            names = dict(file.execute("SELECT image_id, name FROM images ORDER BY image_id"))
-            keypoints = dict(file.execute("SELECT image_id, rows FROM keypoints"))
-            matches, inliers = (
-                {_pair(number): rows for number, rows in file.execute(f"SELECT pair_id, rows FROM {table}")}
-                for table in ("matches", "two_view_geometries")
-            )
-        except sqlite3.DatabaseError:
-            raise BadData(f"{database} is not a COLMAP database; `hynet reconstruct` makes one.") from None
+    with read_tables(Path(database)) as tables:
+        names = tables.names()
+        keypoints = tables.keypoints()
+        matches = {pair: count for pair, count in tables.match_counts().items() if names.keys() >= set(pair)}
+        inliers = tables.inlier_counts()
     return Funnel(
         {name: keypoints.get(number, 0) for number, name in names.items()},
-        {(names[a], names[b]): rows for (a, b), rows in matches.items()},
+        {(names[a], names[b]): count for (a, b), count in matches.items()},
         {(names[a], names[b]): inliers.get((a, b), 0) for a, b in matches},
     )
-
-
-def _pair(number: int) -> tuple[int, int]:
-    """The two photos of COLMAP's pair number, which is MOST_PHOTOS * first + second."""
-    return number // MOST_PHOTOS, number % MOST_PHOTOS
 
 
 def colmap_keypoints(frames: Array) -> Array:

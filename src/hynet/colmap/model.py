@@ -15,6 +15,7 @@ from ..errors import BadData
 from ..system.files import whole
 from ..types import Array
 from .cameras import Camera, from_colmap
+from .checks import check_model
 from .package import HALF, pycolmap
 
 MODEL_FILES = ("cameras.bin", "images.bin", "points3D.bin", "frames.bin", "rigs.bin")
@@ -62,12 +63,23 @@ class Model:
 
 def read_model(folder: str | Path) -> Model:
     """The model that COLMAP, `hynet reconstruct` or anyone wrote into this folder."""
+    check_model(Path(folder))
     try:
-        return as_arrays(pycolmap().Reconstruction(folder))
-    except (ValueError, RuntimeError, IndexError):
+        model = as_arrays(pycolmap().Reconstruction(folder))
+    except (ValueError, RuntimeError, IndexError, KeyError, TypeError, MemoryError):
         raise BadData(
             f"{folder} holds no COLMAP model (cameras, images and points3D); give the folder of one."
         ) from None
+    if not _is_finite(model):
+        raise BadData(f"{folder} holds cameras or points that are not finite numbers; reconstruct it again.")
+    return model
+
+
+def _is_finite(model: Model) -> bool:
+    cameras = {photo.camera for photo in model.photos}
+    views = all(np.isfinite(photo.cam_from_world).all() and np.isfinite(photo.xy).all() for photo in model.photos)
+    usable = all(np.isfinite(camera.params).all() and (np.diag(camera.K) > 0).all() for camera in cameras)
+    return bool(views and usable and np.isfinite(model.xyz).all() and np.isfinite(model.errors).all())
 
 
 def write_model(model: Any, folder: Path, colours: Array | None = None) -> None:

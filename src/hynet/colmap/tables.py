@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from ..system import fingerprints
 from ..types import Array
 
 LARGEST_ID = 2147483647  # COLMAP's number of a pair is first * LARGEST_ID + second
+# What columns hold; all others hold whole numbers
+KINDS: dict[str, Any] = {"name": str, "data": bytes | None, "length(data)": int | None}
 # COLMAP's TwoViewGeometry::ConfigurationType, in its order
 GEOMETRIES = (
     "undefined",
@@ -40,12 +43,12 @@ class Matched:
     geometry: str
 
 
-class Database:
-    """The tables that the doctor looks at. Those that an old or foreign database lacks are empty."""
+class Tables:
+    """An open database. Tables that an old or foreign one lacks are empty."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self.tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        self.present = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def names(self) -> dict[int, str]:
         """Image number -> name."""
@@ -53,7 +56,12 @@ class Database:
 
     def keypoints(self) -> dict[int, int]:
         """Image number -> how many."""
-        return dict.fromkeys(self.names(), 0) | dict(self._rows("keypoints", "image_id, rows"))
+        counts = dict.fromkeys(self.names(), 0)
+        for image, rows, columns, size in self._rows("keypoints", "image_id, rows, cols, length(data)"):
+            if (size or 0) != 4 * rows * columns:
+                raise BadData(f"the database is broken: it counts {rows} keypoints in {size or 0} bytes.")
+            counts[image] = rows
+        return counts
 
     def keypoint_digests(self) -> dict[str, str]:
         """Name -> what changes when any keypoint of the photo moves."""
@@ -64,13 +72,26 @@ class Database:
             if image in names and rows
         }
 
+    def match_counts(self) -> dict[tuple[int, int], int]:
+        """Image numbers of a pair -> its matches, without reading them."""
+        return self._counts("matches")
+
+    def inlier_counts(self) -> dict[tuple[int, int], int]:
+        """Image numbers of a pair -> its verified matches, without reading them."""
+        return self._counts("two_view_geometries")
+
     def matches(self) -> Iterator[Matched]:
         """All pairs that were compared, those without a match among them."""
         return self._pairs("matches", "0")
 
     def two_view_geometries(self) -> Iterator[Matched]:
-        """All pairs that were verified, with the matches that agree."""
+        """All pairs that were verified, with their inliers."""
         return self._pairs("two_view_geometries", "config")
+
+    def _counts(self, table: str) -> dict[tuple[int, int], int]:
+        names = self.names()
+        pairs = {divmod(number, LARGEST_ID): rows for number, rows in self._rows(table, "pair_id, rows")}
+        return {(a, b): rows for (a, b), rows in pairs.items() if a in names and b in names}
 
     def _pairs(self, table: str, geometry: str) -> Iterator[Matched]:
         keypoints, names = self.keypoints(), self.names()
@@ -84,22 +105,29 @@ class Database:
             yield Matched(first, second, matches, GEOMETRIES[kind] if 0 <= kind < len(GEOMETRIES) else str(kind))
 
     def _rows(self, table: str, columns: str) -> Iterator[tuple]:
-        return iter(self._connection.execute(f"SELECT {columns} FROM {table}") if table in self.tables else ())
+        kinds = [KINDS.get(column, int) for column in columns.split(", ")]
+        for row in self._connection.execute(f"SELECT {columns} FROM {table}") if table in self.present else ():
+            # SQLite keeps any value in any column.
+            if not all(isinstance(value, kind) for value, kind in zip(row, kinds, strict=True)):
+                raise BadData(f"the table {table} of the database holds values of the wrong type: {row[:3]}.")
+            if any(value < 0 for value in row if isinstance(value, int)):
+                raise BadData(f"the table {table} of the database holds negative counts: {row[:3]}.")
+            yield row
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Database]:
+def read_tables(path: Path) -> Iterator[Tables]:
     """The database, or a sentence that says what the file is not."""
     if not path.is_file():
         raise BadData(f"no database at {path}; give a folder with a database.db, or name one with --database.")
     try:
         with closing(_connected(path)) as connection:
-            database = Database(connection)
-            if "images" not in database.tables:
-                raise BadData(f"{path} is no COLMAP database: it has no table of images.")
-            yield database
-    except sqlite3.Error as error:
-        raise BadData(f"{path} cannot be read as a COLMAP database: {error}.") from None
+            tables = Tables(connection)
+            if "images" not in tables.present:
+                raise BadData(f"{path} is not a COLMAP database: it has no table of images.")
+            yield tables
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        raise BadData(f"{path} is not a COLMAP database that can be read: {error}.") from None
 
 
 def _connected(path: Path) -> sqlite3.Connection:

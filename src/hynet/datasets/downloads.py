@@ -6,8 +6,10 @@ None where nobody published one: then the archive's own checks and the number of
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
+import lzma
 import os
 import shutil
 import tarfile
@@ -15,7 +17,7 @@ import urllib.error
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path, PurePosixPath
@@ -26,6 +28,7 @@ from ..types import Progress, silent
 CHUNK = 1 << 20  # bytes
 TRIES = 5  # connections to one mirror that bring nothing new before the next mirror has its turn
 SECONDS = 30  # without an answer
+SMALL, BOMB_RATIO = 100_000_000, 20  # bytes that any archive may unpack to, and times its size beyond
 
 
 @dataclass(frozen=True)
@@ -156,8 +159,8 @@ def _fetch(mirror: Mirror, part: Path, progress: Progress) -> bool:
         with urllib.request.urlopen(request, timeout=SECONDS) as response:
             if response.status != 206:  # the host does not resume: from the start
                 have = 0
-            length = response.headers.get("Content-Length")
-            total = have + int(length) if length else mirror.size
+            length = response.headers.get("Content-Length", "")
+            total = have + int(length) if length.isascii() and length.isdigit() else mirror.size
             with part.open("ab" if have else "wb") as file:
                 while chunk := _read(response):
                     file.write(chunk)
@@ -212,16 +215,43 @@ def _extract(archive: Path, folder: Path) -> None:
             with zipfile.ZipFile(archive) as zipped:
                 for name in zipped.namelist():
                     path = PurePosixPath(name.replace("\\", "/"))
-                    if path.is_absolute() or ".." in path.parts:
+                    if not name or path.is_absolute() or ".." in path.parts:
                         raise BadData(f"the archive wants to write outside its folder ({name})")
+                _refuse_bomb(archive, (member.file_size for member in zipped.infolist()))
                 zipped.extractall(folder)
         else:
             with tarfile.open(archive) as tarred:
+                _refuse_bomb(archive, (member.size for member in tarred))
                 tarred.extractall(folder, filter="data")  # refuses paths and links that lead outside
     except tarfile.FilterError as error:
         raise BadData(f"the archive wants to write outside its folder ({error})") from None
-    except (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError):
-        raise BadData("the file is no whole archive") from None
+    except (
+        zipfile.BadZipFile,
+        tarfile.TarError,
+        gzip.BadGzipFile,
+        zlib.error,
+        lzma.LZMAError,
+        EOFError,
+        ValueError,
+    ) as error:
+        if isinstance(error, BadData):
+            raise
+        raise BadData("the file is not a whole archive") from None
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # a place before the start of the file
+            raise
+        raise BadData("the file is not a whole archive") from None
+    except (RuntimeError, NotImplementedError) as error:  # a password, or a method that Python does not know
+        raise BadData(f"the archive cannot be unpacked ({error})") from None
+
+
+def _refuse_bomb(archive: Path, sizes: Iterable[int]) -> None:
+    """Stop before a disk is filled: patches and photos are never packed this tightly."""
+    limit, total = SMALL + BOMB_RATIO * archive.stat().st_size, 0
+    for size in sizes:
+        total += size
+        if total > limit:
+            raise BadData(f"the archive unpacks to more than {limit / 1e9:.1f} GB, {BOMB_RATIO} times its size")
 
 
 def _set_folder(unpacked: Path, wanted: PublicSet) -> Path:

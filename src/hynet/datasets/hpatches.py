@@ -35,6 +35,11 @@ _TESTS = {
 }
 
 
+def recognise(root: Path) -> bool:
+    """Whether a folder has this layout."""
+    return any(root.glob("*/ref.png"))
+
+
 def sequences(root: str | Path) -> list[str]:
     """Names of the folders that hold patch stacks."""
     names = sorted(path.parent.name for path in Path(root).glob("*/ref.png"))

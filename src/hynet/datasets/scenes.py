@@ -61,6 +61,11 @@ def load(root: str | Path) -> list[Scene]:
     return [_scene(root, home, [file for file in files if file.parent == home]) for home in homes]
 
 
+def recognise(root: Path) -> bool:
+    """Whether a folder has one of these layouts."""
+    return any(any(root.rglob(name)) for name in (CALIBRATION, STRECHA))
+
+
 def second_from_first(first: Pose, second: Pose) -> Pose:
     """Where the second camera is, seen from the first; both cam_from_world."""
     rotation = second.rotation @ first.rotation.T
@@ -94,9 +99,17 @@ def _challenge_view(file: Path, photo: Path) -> View:
     try:
         with h5py.File(file) as stored:
             K, rotation, translation = (np.asarray(stored[key], np.float64) for key in ("K", "R", "T"))
-        return View(photo, K.reshape(3, 3), Pose(rotation.reshape(3, 3), translation.reshape(3)))
-    except (OSError, KeyError, ValueError):
+        return _view(photo, K.reshape(3, 3), Pose(rotation.reshape(3, 3), translation.reshape(3)))
+    except (OSError, KeyError, ValueError, TypeError, RuntimeError):
         raise BadData(f"{file} is no calibration of the challenge: it needs K, R (3 x 3) and T (3).") from None
+
+
+def _view(photo: Path, K: Array, cam_from_world: Pose) -> View:
+    numbers = np.concatenate([K.ravel(), cam_from_world.rotation.ravel(), cam_from_world.translation])
+    R = cam_from_world.rotation
+    if not np.isfinite(numbers).all() or not K[0, 0] * K[1, 1] > 0 or not np.allclose(R @ R.T, np.eye(3), atol=1e-2):
+        raise ValueError("not a camera")
+    return View(photo, K, cam_from_world)
 
 
 def _strecha_view(file: Path, photo: Path) -> View:
@@ -106,7 +119,10 @@ def _strecha_view(file: Path, photo: Path) -> View:
         K, distortion, world_from_cam, centre, size = np.split(numbers, [9, 12, 21, 24])
         K, world_from_cam = K.reshape(3, 3), world_from_cam.reshape(3, 3)
         width, height = size
-    except ValueError:
+        _view(photo, K, Pose(world_from_cam, centre))
+        if not (width > 0 and height > 0):
+            raise ValueError
+    except (ValueError, OSError):
         raise BadData(f"{file} is no .camera file: it needs K, three zeros, rotation, centre and size.") from None
     if distortion.any():
         raise BadData(f"{file} describes a lens with distortion; undistort the photos first.")
@@ -124,8 +140,8 @@ def _listed_pairs(path: Path, views: Mapping[str, View]) -> list[tuple[str, str]
         keys = np.load(path)
         pairs = [tuple(str(key).split("-")) for key in keys]
         return [(first, second) for first, second in pairs if first in views and second in views]
-    except (OSError, ValueError):
-        raise BadData(f"{path} is no list of pairs NAME-OTHER.") from None
+    except (OSError, ValueError, EOFError, TypeError):
+        raise BadData(f"{path} is not a list of pairs NAME-OTHER.") from None
 
 
 def _listed_bags(folder: Path, views: Mapping[str, View]) -> dict[int, list[tuple[str, ...]]]:

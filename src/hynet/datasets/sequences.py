@@ -31,6 +31,11 @@ def load(root: str | Path) -> list[ImageSequence]:
     return [_sequence(path) for path in ([root] if photo(root, 1) else folders(root))]
 
 
+def recognise(root: Path) -> bool:
+    """Whether a folder has this layout, or holds folders that have."""
+    return any(photo(folder, 1) and homography_file(folder, 2) for folder in (root, *root.glob("*")))
+
+
 def folders(root: str | Path) -> list[Path]:
     """The folders that hold a photo 1, sorted."""
     found = sorted(path for path in Path(root).glob("*") if path.is_dir() and photo(path, 1))
@@ -54,9 +59,12 @@ def homography(path: Path) -> Array:
     """(3, 3), scaled so that what lies in front has a positive divisor."""
     try:
         H = np.loadtxt(path)
-        if H.shape == (3, 3) and abs(np.linalg.det(H)) > 1e-12:
-            return H / H[2, 2]
-    except ValueError:
+        if H.shape == (3, 3) and np.isfinite(H).all() and abs(np.linalg.det(H)) > 1e-12:
+            with np.errstate(all="ignore"):
+                H = H / H[2, 2]
+            if np.isfinite(H).all():
+                return H
+    except (ValueError, OSError):
         pass
     raise BadData(f"{path} is not an invertible 3 x 3 matrix of numbers.")
 

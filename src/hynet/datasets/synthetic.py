@@ -82,6 +82,9 @@ def patch_set(points: int = 500, patches_per_point: int = 4, seed: int = 0) -> P
     return PatchSet(patches.reshape(-1, PATCH, PATCH), numbers, numbers // POINTS_PER_TEXTURE)
 
 
+load = patch_set  # by its name among the data sets
+
+
 def scene(seed: int = 0, photos: int = 8, size: tuple[int, int] = (640, 480)) -> Scene:
     """A wall, a floor and two cards that hide parts of them, seen from an arc. Every pixel has a depth."""
     rng = np.random.default_rng(seed)

@@ -49,6 +49,16 @@ def load(root: str | Path, size: int = 64, progress: Progress = silent) -> Patch
     )
 
 
+def recognise(root: Path) -> bool:
+    """Whether a folder has this layout."""
+    return (root / "info.txt").exists() or any(root.glob("patches*.bmp"))
+
+
+def sources(root: Path) -> list[Path]:
+    """The files that points and patches come from."""
+    return [root / "info.txt", *mosaic_files(root)]
+
+
 def test_pairs(root: str | Path, count: int = 100_000) -> PatchPairs:
     """The pairs of m50_{count}_{count}_0.txt: half of them match."""
     root = _folder(root)

@@ -42,7 +42,12 @@ class OnnxEngine(Descriptor):
         patches = enter(patches, self.patch_size)
         tiles = [patches[start : start + TILE] for start in range(0, len(patches), TILE)]
         with ThreadPoolExecutor(self.threads) as pool:
-            return np.concatenate([np.zeros((0, self.dim), np.float32), *pool.map(self._run, tiles)])
+            rows = np.concatenate([np.zeros((0, self.dim), np.float32), *pool.map(self._run, tiles)])
+        if not np.isfinite(rows).all():
+            raise BadWeights(
+                "the network gives NaN or infinity; its weights are broken, so export or download it again."
+            )
+        return rows
 
     def _run(self, tile: Array) -> Array:
         outputs, name = self._names

@@ -89,8 +89,13 @@ def recognised(weights: Any, source: str) -> Any:
         except BrokenPlugin as error:
             broken.append(f" {error}")
             continue
-        if found is not None:
-            return found
+        if found is None:
+            continue
+        if hasattr(found, "state_dict") and not all(
+            bool(each.isfinite().all()) for each in found.state_dict().values()
+        ):
+            raise BadWeights(f"{source} holds weights that are NaN or infinite; train or download it again.")
+        return found
     _check_state(weights, source)
     networks = [name for name, row in DESCRIPTORS.items() if row.learnt is not False]
     raise BadWeights(

@@ -16,19 +16,15 @@ from torch import Tensor, nn
 from ..descriptors.layers import Network
 from ..descriptors.onnx import OnnxEngine
 from ..descriptors.resizing import enter
-from ..errors import BadInput, HynetError, choose, need
+from ..errors import BadInput, choose, need
 from ..system.files import whole
 from ..types import Array
-from . import graphs, stages
+from . import Disagreement, graphs, stages
 
 AGREE = 1e-4  # the largest difference of any number of a unit descriptor
 AGREE_INT8 = 0.99  # the least mean cosine to the network's own descriptors; trained networks reach 0.9999
 CALIBRATE_ON, CHECK_ON = 1024, 256  # patches
 FEWEST = 50  # patches that say something about ranges
-
-
-class Disagreement(HynetError):
-    """The written file says something else than the network: it is not kept."""
 
 
 class Pipeline(nn.Module):

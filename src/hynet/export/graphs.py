@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 from torch import nn
 
-from ..errors import need
 from ..types import Array
+from .onnx_graph import FLOAT, UINT8, Graph, f32
 from .stages import Stage, head, spans, stages
 
-OPSET, IR = 18, 9  # what ONNX Runtime 1.18 reads
 PART = 4  # patches that go through the convolutions at a time
-FLOAT, UINT8 = 1, 2  # ONNX's numbers for them
 
 # --- 8-bit integers ---
 ZERO = 48  # the integer that stands for 0: TLU lets through more above 0 than below
@@ -35,14 +33,14 @@ def in_floats(network: nn.Module, about: Mapping[str, str]) -> Any:
     patch, *others = stages(network)
     x, unit = _entered(part, patch), np.ones(1)
     for stage in others:
-        x = part.add("Conv", x, _f32(stage.weighing(unit)), _f32(stage.bias), **stage.window)
+        x = part.add("Conv", x, f32(stage.weighing(unit)), f32(stage.bias), **stage.window)
         x = _normalised(part, x, stage)
-        x = part.add("Add", x, _f32(_planes(stage.shift / stage.gain)))
-        x = part.add("Max", x, _f32(_planes(stage.floor / stage.gain)))
+        x = part.add("Add", x, f32(_planes(stage.shift / stage.gain)))
+        x = part.add("Max", x, f32(_planes(stage.floor / stage.gain)))
         unit = stage.gain
     weight, bias = head(network)
     x = _by_parts(graph, part, x, FLOAT)
-    x = graph.add("Gemm", x, _f32(weight * _pixels(unit, weight)), _f32(bias))
+    x = graph.add("Gemm", x, f32(weight * _pixels(unit, weight)), f32(bias))
     return _finished(graph, x, about)
 
 
@@ -53,32 +51,36 @@ def in_integers(network: nn.Module, patches: Array, about: Mapping[str, str]) ->
     """
     graph, part = Graph("patches"), Graph("part")
     patch, *others = stages(network)
-    x, unit, lost = _entered(part, patch), np.ones(1), np.zeros(1)
-    one, zero, middle = np.float32(1), np.uint8(ZERO), np.uint8(MIDDLE)
+    x = _entered(part, patch)
+    unit = np.ones(1)
+    lost = np.zeros(1)
+    one = np.float32(1)
+    zero = np.uint8(ZERO)
+    middle = np.uint8(MIDDLE)
     for stage, span in zip(others, spans(network, patches)[1:], strict=True):
         weight, bias = stage.weighing(unit), stage.bias + stage.weight.sum((2, 3)) @ lost
         if stage is others[0]:
-            x = part.add("Conv", x, _f32(weight), _f32(bias), **stage.window)
+            x = part.add("Conv", x, f32(weight), f32(bias), **stage.window)
         else:
             weight, scale = _rounded(weight)
             # The unit of the output is ours to choose, for each channel its own: it goes into the scale of the weights.
-            shown = _f32(scale * (255 - MIDDLE) / span.before)
+            shown = f32(scale * (255 - MIDDLE) / span.before)
             signs, bias = np.zeros(len(bias), np.int8), np.rint(bias / scale).astype(np.int32)
             x = part.add("QLinearConv", x, one, zero, weight, shown, signs, one, middle, bias, **stage.window)
             x = part.add("DequantizeLinear", x, one, middle)
         x = _normalised(part, x, stage)
         step = np.maximum(span.after / (255 - ZERO), np.maximum(-stage.floor, -stage.shift) / ZERO)
         shift = np.rint(stage.shift / step)
-        x = part.add("Max", x, _f32(_planes((stage.floor - stage.shift) / stage.gain)))
-        x = part.add("QuantizeLinear", x, _f32(step / stage.gain), _u8(ZERO + shift), axis=1)
+        x = part.add("Max", x, f32(_planes((stage.floor - stage.shift) / stage.gain)))
+        x = part.add("QuantizeLinear", x, f32(step / stage.gain), _u8(ZERO + shift), axis=1)
         unit, lost = step, stage.shift - step * shift  # what rounding the shift lost, the next bias gives back
     weight, bias = head(network)
     lost_rows = _pixels(lost, weight)[:, 0]
     rounded, scale = _rounded((weight * _pixels(unit, weight)).T)
     x = _by_parts(graph, part, x, UINT8)
     x = graph.add("MatMulInteger", x, np.ascontiguousarray(rounded.T), zero)
-    x = graph.add("Mul", graph.add("Cast", x, to=FLOAT), _f32(scale))
-    x = graph.add("Add", x, _f32(bias + lost_rows @ weight))
+    x = graph.add("Mul", graph.add("Cast", x, to=FLOAT), f32(scale))
+    x = graph.add("Add", x, f32(bias + lost_rows @ weight))
     return _finished(graph, x, about)
 
 
@@ -88,43 +90,14 @@ def _rounded(weight: Array) -> tuple[Array, Array]:
     return np.rint(weight / scale.reshape(-1, *[1] * (weight.ndim - 1))).astype(np.int8), scale
 
 
-# --- writing ---
-
-
-class Graph:
-    """ONNX operations in the order in which they are added; arrays among their inputs become constants."""
-
-    def __init__(self, source: str) -> None:
-        self.onnx = need("onnx", "train", "writing ONNX")
-        self.source = source  # the name of its input, and the first word of all others: graphs in graphs share names
-        self._nodes: list[Any] = []
-        self._constants: list[Any] = []
-
-    def add(self, operation: str, *inputs: str | Array | np.generic, name: str = "", **attributes: Any) -> str:
-        """The name of its output."""
-        name = name or f"{self.source}.{operation}{len(self._nodes)}"
-        names = [
-            each if isinstance(each, str) else self._constant(f"{name}.{k}", each) for k, each in enumerate(inputs)
-        ]
-        self._nodes.append(self.onnx.helper.make_node(operation, names, [name], name, **attributes))
-        return name
-
-    def written(self, shape: list[Any], result: str, kind: int, result_shape: list[Any]) -> Any:
-        """From bytes of a shape to the result, of its kind and shape."""
-        make = self.onnx.helper.make_tensor_value_info
-        start, end = make(self.source, UINT8, shape), make(result, kind, result_shape)
-        return self.onnx.helper.make_graph(self._nodes, "hynet", [start], [end], self._constants)
-
-    def _constant(self, name: str, values: Array | np.generic) -> str:
-        self._constants.append(self.onnx.numpy_helper.from_array(np.asarray(values), name))
-        return name
+# --- parts of both ---
 
 
 def _entered(part: Graph, stage: Stage) -> str:
     """uint8 (PART, 32, 32) -> floats (PART, 1, 32, 32) after the FRN and TLU of the patch itself."""
     x = part.add("Unsqueeze", part.add("Cast", part.source, to=FLOAT), np.array([1]))
     x = _normalised(part, x, stage, stage.gain[0])
-    return part.add("Max", part.add("Add", x, _f32(stage.shift)), _f32(stage.floor))
+    return part.add("Max", part.add("Add", x, f32(stage.shift)), f32(stage.floor))
 
 
 def _normalised(graph: Graph, x: str, stage: Stage, gain: float = 1.0) -> str:
@@ -135,7 +108,7 @@ def _normalised(graph: Graph, x: str, stage: Stage, gain: float = 1.0) -> str:
 
 def _by_parts(graph: Graph, part: Graph, x: str, kind: int) -> str:
     """Rows (N, 8192) of the patches, PART at a time; N is filled up with black ones."""
-    rows = part.written([PART, 32, 32], part.add("Flatten", x), kind, [PART, 8192])
+    rows = part.written((UINT8, [PART, 32, 32]), part.add("Flatten", x), (kind, [PART, 8192]))
     missing = graph.add("Mod", graph.add("Neg", graph.add("Shape", graph.source, end=1)), np.array([PART]))
     ends = graph.add("Concat", np.zeros(3, np.int64), missing, np.zeros(2, np.int64), axis=0)
     parts = graph.add("Reshape", graph.add("Pad", graph.source, ends), np.array([-1, PART, 32, 32]))
@@ -147,11 +120,7 @@ def _finished(graph: Graph, x: str, about: Mapping[str, str]) -> Any:
     x = graph.add("Slice", x, np.array([0]), graph.add("Shape", graph.source, end=1))
     squares = graph.add("ReduceSumSquare", x, np.array([1]))
     x = graph.add("Div", x, graph.add("Sqrt", graph.add("Add", squares, np.float32(1e-10))), name="descriptors")
-    make = graph.onnx.helper
-    whole = graph.written(["N", 32, 32], x, FLOAT, ["N", 128])
-    model = make.make_model(whole, opset_imports=[make.make_opsetid("", OPSET)], ir_version=IR)
-    make.set_model_props(model, dict(about))
-    return model
+    return graph.model((UINT8, ["N", 32, 32]), x, (FLOAT, ["N", 128]), about)
 
 
 def _planes(values: Array) -> Array:
@@ -162,10 +131,6 @@ def _planes(values: Array) -> Array:
 def _pixels(values: Array, weight: Array) -> Array:
     """(C,) -> (C * pixels, 1), a number a row of the last product."""
     return np.repeat(values, len(weight) // len(values))[:, None]
-
-
-def _f32(values: Array) -> Array:
-    return np.asarray(values, np.float32)
 
 
 def _u8(values: Array) -> Array:

@@ -14,11 +14,12 @@ from torch.nn import BatchNorm2d, functional
 from ..detectors.keynet import BORDER, GRID
 from ..detectors.keynet import network as scores_of
 from ..detectors.keynet_network import BINOMIAL, DIFFERENCE, FILTERS, INNER_LEVELS, SMOOTH, KeyNetwork
-from ..errors import HynetError, need
+from ..errors import need
 from ..system.files import whole
+from . import Disagreement
+from .onnx_graph import FLOAT, Graph
 
 AGREE = 1e-4  # the largest difference of a score, relative to the largest score
-OPSET, IR_VERSION = 18, 9  # read by every ONNX Runtime that the package allows
 
 
 def export(network: KeyNetwork, path: str | Path, about: Mapping[str, str] | None = None) -> float:
@@ -27,9 +28,7 @@ def export(network: KeyNetwork, path: str | Path, about: Mapping[str, str] | Non
     The outermost pixels, where no keypoint is taken, differ: second derivatives are taken in one step.
     """
     onnx = need("onnx", "train", "writing ONNX")
-    model = _model(onnx, {name: value.detach() for name, value in network.state_dict().items()})
-    for key, value in (about or {}).items():
-        model.metadata_props.add(key=key, value=value)
+    model = _model({name: value.detach() for name, value in network.state_dict().items()}, about or {})
     image = torch.rand(3 * GRID, 2 * GRID, generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
         expected = network.eval()(image[None, None])[0, 0].numpy()
@@ -38,76 +37,60 @@ def export(network: KeyNetwork, path: str | Path, about: Mapping[str, str] | Non
         apart = np.abs(scores_of(temporary)(image.numpy()) - expected)
         difference = float(apart[BORDER:-BORDER, BORDER:-BORDER].max() / expected.max())
         if not difference < AGREE:
-            raise HynetError(f"{path} would differ from the network by {difference:.2g}; it was not written.")
+            raise Disagreement(f"{path} would differ from the network by {difference:.2g}; it was not written.")
     return difference
 
 
-def _model(onnx: Any, state: Mapping[str, Tensor]) -> Any:
-    """The graph. Its layers run on squares of 2 x 2 pixels: four times the channels, and 3 x 3 kernels for 5 x 5.
+def _model(state: Mapping[str, Tensor], about: Mapping[str, str]) -> Any:
+    """Its layers run on squares of 2 x 2 pixels: four times the channels, and 3 x 3 kernels for 5 x 5.
 
     Eight channels alone would fill a part of what a processor computes at once. Three times as fast, all in all.
     """
-    nodes: list[Any] = []
-    constants: dict[str, np.ndarray] = {}
-
-    def constant(values: Any) -> str:
-        constants[f"constant{len(constants)}"] = np.asarray(values)
-        return f"constant{len(constants) - 1}"
-
-    def node(operation: str, *inputs: str, output: str = "", **attributes: Any) -> str:
-        output = output or f"{operation}{len(nodes)}"
-        nodes.append(onnx.helper.make_node(operation, inputs, [output], **attributes))
-        return output
-
-    edge = constant([0, 0, 2, 2, 0, 0, 2, 2])
-    kernels = constant(_at_four_pixels(_derivative_kernels()))
+    graph = Graph("image")
+    add = graph.add
+    edge = graph.constant([0, 0, 2, 2, 0, 0, 2, 2])
+    kernels = graph.constant(_at_four_pixels(_derivative_kernels()))
     blocks = [_without_norm(state, f"feature_extractor.lb_block.conv{k}.") for k in range(3)]
-    layers = [(constant(_on_squares(weight)), constant(bias.repeat_interleave(4))) for weight, bias in blocks]
-    binomial = constant(torch.outer(BINOMIAL, BINOMIAL)[None, None])
+    layers = [
+        (graph.constant(_on_squares(weight)), graph.constant(bias.repeat_interleave(4))) for weight, bias in blocks
+    ]
+    binomial = graph.constant(torch.outer(BINOMIAL, BINOMIAL)[None, None])
 
     def features(pixels: str) -> str:
         """(1, 1, H, W) -> squares (1, 32, H / 2, W / 2)."""
-        firsts = node("Conv", node("Pad", pixels, edge, mode="edge"), kernels, strides=[2, 2])
-        dx, dy, dxx, dxy, dyy = names = [f"{name} of {pixels}" for name in ("dx", "dy", "dxx", "dxy", "dyy")]
-        nodes.append(onnx.helper.make_node("Split", [firsts], names, axis=1, num_outputs=5))
-        products = [node("Mul", *pair) for pair in ((dx, dx), (dy, dy), (dx, dy), (dxy, dxy), (dxx, dyy))]
+        firsts = add("Conv", add("Pad", pixels, edge, mode="edge"), kernels, strides=[2, 2])
+        names = [f"{name} of {pixels}" for name in ("dx", "dy", "dxx", "dxy", "dyy")]
+        dx, dy, dxx, dxy, dyy = graph.add_several("Split", firsts, names=names, axis=1, num_outputs=5)
+        products = [add("Mul", *pair) for pair in ((dx, dx), (dy, dy), (dx, dy), (dxy, dxy), (dxx, dyy))]
         maps = [dx, dy, *products[:3], dxy, products[3], dxx, dyy, products[4]]
-        squares = node("Concat", *maps, axis=1)
+        squares = add("Concat", *maps, axis=1)
         for weight, bias in layers:
-            squares = node("Relu", node("Conv", squares, weight, bias, pads=[1, 1, 1, 1]))
+            squares = add("Relu", add("Conv", squares, weight, bias, pads=[1, 1, 1, 1]))
         return squares
 
     def smaller(pixels: str) -> str:
-        blurred = node("Conv", node("Pad", pixels, edge, mode="reflect"), binomial)
-        size = node("Div", node("Mul", node("Shape", pixels), constant([1, 1, 5, 5])), constant([1, 1, 6, 6]))
-        return node("Resize", blurred, "", "", size, mode="linear")
+        blurred = add("Conv", add("Pad", pixels, edge, mode="reflect"), binomial)
+        size = add("Div", add("Mul", add("Shape", pixels), np.array([1, 1, 5, 5])), np.array([1, 1, 6, 6]))
+        return add("Resize", blurred, "", "", size, mode="linear")
 
     # A transposed convolution with the kernel turned round is the convolution; for one output it is far faster.
     last = state["last_conv.0.weight"].flip(2, 3).transpose(0, 1)  # (24, 1, 5, 5)
-    pixels = node("Unsqueeze", "image", constant([0, 1]))
-    full_size = node("Mul", node("Shape", pixels), constant([1, FILTERS, 1, 1]))
-    bias = constant(state["last_conv.0.bias"])
-    scores = node(
-        "ConvTranspose", features(pixels), constant(_at_four_pixels(last[:FILTERS])), bias, strides=[2, 2], pads=[2] * 4
-    )
+    first_weight = _at_four_pixels(last[:FILTERS])
+    bias = state["last_conv.0.bias"]
+    pixels = add("Unsqueeze", graph.source, np.array([0, 1]))
+    full_size = add("Mul", add("Shape", pixels), np.array([1, FILTERS, 1, 1]))
+    scores = add("ConvTranspose", features(pixels), first_weight, bias, strides=[2, 2], pads=[2] * 4)
     inner = []
     for _ in range(1, INNER_LEVELS):
         pixels = smaller(pixels)
         # Channels of a square are its four pixels, channel by channel: CRD.
-        maps = node("DepthToSpace", features(pixels), blocksize=2, mode="CRD")
-        inner.append(node("Resize", maps, "", "", full_size, mode="linear"))
-    others = node("ConvTranspose", node("Concat", *inner, axis=1), constant(last[FILTERS:]), pads=[2] * 4)
-    positive = node("Relu", node("Add", scores, others))
-    node("Squeeze", positive, constant([0, 1]), output="scores")
-
-    grey, score = (
-        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["H", "W"]) for name in ("image", "scores")
-    )
-    tensors = [onnx.numpy_helper.from_array(np.ascontiguousarray(values), name) for name, values in constants.items()]
-    graph = onnx.helper.make_graph(nodes, "keynet", [grey], [score], tensors)
-    return onnx.helper.make_model(
-        graph, opset_imports=[onnx.helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="hynet"
-    )
+        maps = add("DepthToSpace", features(pixels), blocksize=2, mode="CRD")
+        inner.append(add("Resize", maps, "", "", full_size, mode="linear"))
+    others = add("ConvTranspose", add("Concat", *inner, axis=1), last[FILTERS:], pads=[2] * 4)
+    positive = add("Relu", add("Add", scores, others))
+    result = add("Squeeze", positive, np.array([0, 1]), name="scores")
+    pixels_each = (FLOAT, ["H", "W"])
+    return graph.model(pixels_each, result, pixels_each, about)
 
 
 def _without_norm(state: Mapping[str, Tensor], block: str) -> tuple[Tensor, Tensor]:

@@ -74,15 +74,19 @@ def _rows(path: Path) -> dict[str, Any]:
         rows = json.loads(path.read_text())
         if isinstance(rows, dict):
             return rows
-    except (OSError, ValueError):  # UnicodeDecodeError is one of these
+    except (OSError, ValueError, RecursionError):  # UnicodeDecodeError is one of these
         pass
-    raise BadData(f"{path} is no calibration; delete it, or run `hynet calibrate` again with another --out.")
+    raise BadData(f"{path} is not a valid calibration; delete it, or run `hynet calibrate` again with another --out.")
 
 
 def _calibration(row: Any, path: Path) -> Calibration:
     try:
         support, ratio = (None if row.get(key) is None else float(row[key]) for key in ("support", "ratio"))
         thresholds = {str(name): float(pixels) for name, pixels in row.get("thresholds", {}).items()}
-    except (AttributeError, TypeError, ValueError):
-        raise BadData(f"{path} is no calibration; delete it and run `hynet calibrate` again.") from None
+        usable = all(0 < pixels < 1e6 for pixels in thresholds.values())  # which NaN is not
+        usable &= (support is None or 0 < support < 1e4) and (ratio is None or 0 < ratio <= 1)
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        usable = False
+    if not usable:
+        raise BadData(f"{path} is not a valid calibration; delete it and run `hynet calibrate` again.")
     return Calibration(support, ratio, thresholds)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import zlib
 from collections.abc import Callable, Generator, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
 
 import h5py
 import numpy as np
@@ -70,7 +73,7 @@ def _extract_all(
     progress: Progress,
 ) -> Extracted:
     parts = out.with_name(f"{out.name}.parts")
-    named = name_photos(photos)
+    named, unreadable = _with_names(name_photos(photos))
     masks = find_masks(settings.mask, named)
     extract = extract or settings.open_extractor()  # a wrong name is told here, before anything is written
     if isinstance(extract, Extractor) and extract.orientation == "auto":
@@ -89,7 +92,6 @@ def _extract_all(
     kept = earlier.keys() - begun.keys() - stale
     todo = [name for name in named if name in stale or name not in made]
 
-    unreadable = {}
     tasks = {name: Task(named[name], masks.get(name), _part(parts, name)) for name in todo}
     each = (
         _in_turn(tasks, extract)
@@ -107,10 +109,10 @@ def _extract_all(
         stop.add_note(f"the features of {done} of {len(named)} photos are kept, run the same command again to go on")
         raise
 
-    new = _parts(parts)
+    new = {name: part for name, part in _parts(parts).items() if name in named}
     if new or (stale and kept):
         _assemble(out, kept, new, settings, extract)
-    shutil.rmtree(parts)
+    _remove(parts, new)
     if not new and not kept:
         raise BadInput(f"none of the {len(named)} photos could be read: {next(iter(unreadable.values()))}")
     return Extracted(len(kept) + len(new), len(new), dict(sorted(unreadable.items())))
@@ -126,6 +128,29 @@ def name_photos(photos: str | Path | Sequence[str | Path]) -> dict[str, Path]:
             if named.setdefault(name, photo) != photo:
                 raise BadInput(f"two photos are named {name} ({named[name]} and {photo}); give the folder above both.")
     return named
+
+
+def _with_names(photos: Mapping[str, Path]) -> tuple[dict[str, Path], dict[str, str]]:
+    """The photos whose names can be written down, and what is wrong with the others."""
+    named, unnamed = {}, {}
+    for name, photo in photos.items():
+        try:
+            name.encode()
+            named[name] = photo
+        except UnicodeEncodeError:
+            readable = str(photo).encode(errors="backslashreplace").decode()
+            unnamed[name] = f"{readable} has a name that is not UTF-8; rename it."
+    if not named:
+        raise BadInput(f"none of the photos can be used: {next(iter(unnamed.values()))}")
+    return named, unnamed
+
+
+def _remove(parts: Path, used: Mapping[str, Path]) -> None:
+    """What is in the file; parts of photos that were not asked for wait for a run that asks for them."""
+    for part in used.values():
+        part.unlink()
+    if not _parts(parts):
+        shutil.rmtree(parts)
 
 
 def _weights(settings: Settings) -> str | None:
@@ -177,8 +202,13 @@ def _begun(parts: Path) -> dict[str, str | None]:
     """The same of a run that was cut off."""
     found = {}
     for name, part in _parts(parts).items():
-        with np.load(part) as stored:
-            found[name] = str(stored["fingerprint"]) if "fingerprint" in stored else None
+        try:
+            with np.load(part) as stored:
+                for column in stored:
+                    stored[column]
+                found[name] = str(stored["fingerprint"]) if "fingerprint" in stored else None
+        except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error):
+            part.unlink()  # as a power cut leaves it: the photo is extracted again
     return found
 
 
@@ -192,7 +222,7 @@ def _claim(parts: Path, settings: Settings) -> None:
     """Parts of an earlier run are taken up only if they were made alike."""
     note = parts / "settings.json"
     if note.exists():
-        _check(note.read_text(), settings, parts)
+        _check(note.read_text(errors="replace"), settings, parts)
     else:
         with whole(note) as temporary:
             temporary.write_text(_written(settings))
@@ -201,11 +231,21 @@ def _claim(parts: Path, settings: Settings) -> None:
 def _check(made_with: str | None, settings: Settings, where: Path) -> None:
     if made_with is None:
         raise BadInput(f"{where} was not made by `hynet extract`; choose another name, or delete it.")
-    before, now = json.loads(made_with), asdict(settings)
+    before, now = _noted(made_with), asdict(settings)
+    if before is None:
+        raise BadInput(f"{where} was not made by `hynet extract`, or is damaged; choose another name, or delete it.")
     if changed := [f"{name} was {before.get(name)}, now {now[name]}" for name in now if before.get(name) != now[name]]:
         raise BadInput(
             f"{where} was made with other settings ({', '.join(changed)}); choose another name or delete it."
         )
+
+
+def _noted(text: object) -> dict[str, Any] | None:
+    try:
+        noted = json.loads(text) if isinstance(text, str) else None
+        return noted if isinstance(noted, dict) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _written(settings: Settings) -> str:

@@ -1,4 +1,4 @@
-"""Features as HDF5 in hloc's layout: a group a photo."""
+"""Features as HDF5 in hloc's layout: a group a photo. What comes from a file is checked here, once."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ import numpy as np
 from .. import images
 from ..errors import BadData, BadInput
 from ..types import Array, Features, Keypoints
+
+MOST_BYTES = 1 << 30  # of one column: a million keypoints with 256 numbers each
+# What HDF5 raises, in one way or another, where bytes are broken
+BROKEN = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, OverflowError, MemoryError)
 
 
 class FeaturesFile:
@@ -85,30 +89,29 @@ def read_h5(path: str | Path, name: str, photo: str | Path | None = None) -> Fea
 
     photo: where the photo itself is, which is asked for its size if the file does not say it.
     """
-    with open_features(path) as file:
-        if name not in file or "keypoints" not in file[name] or "descriptors" not in file[name]:
+    with open_features(path) as file, _reading(path, name):
+        if not _holds(file, f"{name}/keypoints") or not _holds(file, f"{name}/descriptors"):
             raise BadData(f"{path} holds no features of {name}.")
         group = file[name]
-        xy = np.asarray(group["keypoints"], np.float32)
-        if xy.ndim != 2 or xy.shape[1] < 2:
+        xy = _column(group, "keypoints", 2)
+        if xy.shape[1] < 2:
             raise BadData(f"{path} has keypoints of {name} that are not rows of x and y, but {xy.shape}.")
-        xy = xy[:, :2]
+        xy = xy[:, :2].astype(np.float32)
         ones = np.ones(len(xy), np.float32)
-        scales, scores = (np.asarray(group[key]) if key in group else ones for key in ("scales", "scores"))
-        angles = np.asarray(group["angles"]) if "angles" in group else 0 * ones
-        if "image_size" in group:
-            size = group["image_size"]
+        scales = _column(group, "scales", 1) if _holds(group, "scales") else ones
+        scores = _column(group, "scores", 1) if _holds(group, "scores") else ones
+        angles = _column(group, "angles", 1) if _holds(group, "angles") else 0 * ones
+        if _holds(group, "image_size"):
+            size = _column(group, "image_size", 1)
         elif photo is not None:
-            size = images.read(photo).shape[::-1]
+            size = np.array(images.read(photo).shape[::-1])
         else:  # it reaches at least as far as its keypoints
             size = np.ceil(xy.max(axis=0, initial=0)) + 1
         width, height = (int(side) for side in size)
-        descriptors = np.ascontiguousarray(np.asarray(group["descriptors"], np.float32).T)  # (N, D)
+        descriptors = np.ascontiguousarray(_column(group, "descriptors", 2).astype(np.float32).T)  # (N, D)
         ratio = file.attrs.get("ratio")
         thresholds = _thresholds(file, path)
         keypoints = Keypoints.from_circles(xy, scales, angles, scores)
-        if not (np.isfinite(descriptors).all() and np.isfinite(keypoints.frames).all()):
-            raise BadData(f"{path} holds features of {name} that are not finite numbers; extract them again.")
         ratio = None if ratio is None else float(ratio)
         focal = float(group["focal"][()]) if "focal" in group else None
         return Features(keypoints, descriptors, (width, height), ratio, thresholds, focal)
@@ -125,7 +128,7 @@ def _thresholds(file: Any, path: str | Path) -> dict[str, float]:
 def h5_names(path: str | Path) -> list[str]:
     """The photos in a features file."""
     names: list[str] = []
-    with open_features(path) as file:
+    with open_features(path) as file, _reading(path):
         file.visititems(lambda name, item: names.append(name) if "keypoints" in getattr(item, "keys", dict)() else None)
     return sorted(names)
 
@@ -136,9 +139,54 @@ def open_features(path: str | Path) -> Iterator[Any]:
 
     try:
         file = h5py.File(path, "r")
-    except OSError:
+    except (OSError, ValueError, RuntimeError):
         raise BadData(
             f"{path} is not a features file (HDF5); choose another, or delete it and extract again."
         ) from None
     with file:
         yield file
+
+
+@contextmanager
+def _reading(path: str | Path, name: str = "a photo") -> Iterator[None]:
+    try:
+        yield
+    except BadData:
+        raise
+    except BadInput as error:  # from Keypoints or Features, which do not know where their numbers come from
+        raise BadData(f"{path} holds features of {name} that cannot be used: {error}") from None
+    except BROKEN as error:
+        raise BadData(f"{path} is broken at {name} ({type(error).__name__}); extract it again.") from None
+
+
+def _holds(group: Any, name: str) -> bool:
+    """Whether it is there, in this file: a link to another one would read files of ours for who made this one."""
+    import h5py
+
+    for part in name.strip("/").split("/"):
+        link = group.get(part, getlink=True)
+        if link is None:
+            return False
+        if not isinstance(link, h5py.HardLink):
+            raise BadData(
+                f"{group.file.filename} leads to another file or place ({name}); such links are not followed."
+            )
+        group = group[part]
+    return True
+
+
+def _column(group: Any, key: str, dimensions: int) -> Array:
+    """A dataset of finite numbers that lies in this file."""
+    import h5py
+
+    column, where = group[key], f"{group.file.filename} has {key} of {group.name.strip('/')}"
+    if not isinstance(column, h5py.Dataset):
+        raise BadData(f"{where} that are no dataset.")
+    if column.external or column.is_virtual:
+        raise BadData(f"{where} that are stored in another file, which is not read.")
+    if column.ndim != dimensions or column.dtype.kind not in "fiu" or column.nbytes > MOST_BYTES:
+        raise BadData(f"{where} of a wrong shape or type: {column.shape} {column.dtype}.")
+    numbers = np.asarray(column)
+    if not np.isfinite(numbers).all():
+        raise BadData(f"{where} that are NaN or infinite; extract them again.")
+    return numbers

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..errors import BadInput
-from ..types import Array, Features, Matches
+from ..types import Array, Features, Matches, need_features
 
 # One tile of the product: 48 MB. Thin tiles waste the matrix product, wide ones the cache.
 TILE_ROWS, TILE_COLUMNS = 1024, 12_288
@@ -38,6 +38,7 @@ def match(
     fginn: the runner-up is the nearest that lies more than so many pixels from the match ("first geometrically
         inconsistent nearest neighbour"), so that one corner found twice does not count against itself.
     """
+    need_features(a, b)
     if a.descriptors.shape[1] != b.descriptors.shape[1]:
         sizes = f"{a.descriptors.shape[1]} and {b.descriptors.shape[1]}"
         raise BadInput(f"descriptors of size {sizes} cannot be compared; describe both photos with one model.")

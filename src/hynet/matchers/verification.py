@@ -9,7 +9,7 @@ import numpy as np
 from .. import geometry as geo
 from ..errors import BadInput, choose
 from ..geometry import Fit
-from ..types import Array, Features, Matches
+from ..types import Array, Features, Matches, need_features
 
 # geometry -> how far from the model a match may be, in pixels of the original photo, where nothing was calibrated
 THRESHOLDS = {"fundamental": 1.0, "homography": 3.0, "essential": 1.0, "shared-focal": 1.0}
@@ -39,8 +39,11 @@ def verify(
     cameras: the two matrices K; None: by the focal lengths that the features carry. Only "essential", asked for by
         name, guesses those that are not known.
     """
-    if threshold is not None and not threshold > 0:
+    need_features(a, b)
+    if threshold is not None and not 0 < threshold < np.inf:
         raise BadInput(f"the threshold must be more than 0 pixels, got {threshold:g}.")
+    if cameras is not None and not all(np.shape(K) == (3, 3) and np.isfinite(K).all() for K in cameras):
+        raise BadInput("cameras must be two 3 x 3 matrices of finite numbers.")
     known = cameras or known_cameras(a, b)
     if geometry == "auto":
         return _supported(a, b, matches, threshold, seed, known)
@@ -115,5 +118,6 @@ def _fit(
         F = model if geometry == "fundamental" else None
     found = int(inliers.sum())
     if model is None or not geo.beyond_chance(geometry, found, len(matches), threshold, b.image_size):
-        model, pose, F, inliers = None, None, None, np.zeros(len(matches), bool)
+        nothing = np.zeros(len(matches), bool)
+        return Fit(matches[nothing], None, nothing, geometry=geometry)
     return Fit(matches[inliers], model, inliers, pose, geometry, fundamental=F)

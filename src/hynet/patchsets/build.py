@@ -245,7 +245,7 @@ def _skipped(name: str, files: Files, settings: Settings, reason: str | None) ->
     return {"name": name, "settings": asdict(settings), "photos": len(files), "skipped": reason, "files": files}
 
 
-def _columns(scene: sfm.Scene, tracks: correspondence.Tracks) -> dict[str, Array]:
+def _columns(scene: sfm.SiftScene, tracks: correspondence.Tracks) -> dict[str, Array]:
     """What interest.txt wants of each row: the point as its reference photo sees it."""
     reference = np.searchsorted(tracks.point, tracks.point)  # the first row of the same point
     photo, keypoint = tracks.photo[reference], tracks.keypoint[reference]
@@ -263,7 +263,7 @@ def _columns(scene: sfm.Scene, tracks: correspondence.Tracks) -> dict[str, Array
     }
 
 
-def _patches(scene: sfm.Scene, tracks: correspondence.Tracks, support: float) -> Array:
+def _patches(scene: sfm.SiftScene, tracks: correspondence.Tracks, support: float) -> Array:
     patches = np.empty((len(tracks.point), ubc.TILE, ubc.TILE), np.uint8)
     for number, photo in enumerate(scene.photos):
         rows = np.flatnonzero(tracks.photo == number)

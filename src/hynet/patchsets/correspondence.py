@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import need
-from ..sfm.sift_for_patches import EXHAUSTIVE, Photo, Scene
+from ..sfm.sift_for_patches import EXHAUSTIVE, Photo, SiftScene
 from ..types import DIFFERENT_PIXELS, Array, Progress, silent
 
 # Winder and Brown (2007): the same within SAME, different beyond DIFFERENT, unknown between.
@@ -141,7 +141,7 @@ def _faces(normal: Array, ray: Array) -> Array:
     return cosine > MIN_COSINE
 
 
-def links(scene: Scene, a: int, b: int, surface_a: Surface, surface_b: Surface) -> Links:
+def links(scene: SiftScene, a: int, b: int, surface_a: Surface, surface_b: Surface) -> Links:
     """The keypoints of photos a < b that are each other's best answer within the limits of sameness."""
     first_photo, second_photo = scene.photos[a], scene.photos[b]
     to_b, to_a = _carry(first_photo, surface_a, second_photo), _carry(second_photo, surface_b, first_photo)
@@ -208,7 +208,7 @@ class Tracks:
     hard: Array  # (K,) bool
 
 
-def tracks(scene: Scene, progress: Progress = silent) -> Tracks:
+def tracks(scene: SiftScene, progress: Progress = silent) -> Tracks:
     """All keypoints that are seen again, as points. Two points seen in one photo are certainly different there."""
     photos = scene.photos
     pairs = list(combinations(range(len(photos)), 2)) if len(photos) <= EXHAUSTIVE else sorted(scene.matches)

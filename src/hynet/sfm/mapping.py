@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ def map_folder(
     made_from = _digest(funnel, mapper, known_cameras)
     table = out / "table.json"
     if table.exists() and all((out / name).exists() for name in colmap.MODEL_FILES):
-        told = json.loads(table.read_text())
+        told = _earlier_table(table)
         if told.pop("made_from", None) == made_from:
             return Reconstructed(**{**told, "model": str(out), "photos": len(photos), "unreadable": dict(unreadable)})
     verified = {pair: count for pair, count in funnel.inliers.items() if count}
@@ -81,6 +81,16 @@ def map_folder(
         file.write_text(done.table().markdown() + "\n")
     write_json(table, {**asdict(done), "made_from": made_from})  # last: it vouches for the rest
     return done
+
+
+def _earlier_table(path: Path) -> dict[str, Any]:
+    """What the table of an earlier run says; one that was cut short says nothing, and the model is made again."""
+    try:
+        told = json.loads(path.read_text())
+        names = {each.name for each in fields(Reconstructed)}
+        return told if isinstance(told, dict) and told.keys() - {"made_from"} == names else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
 
 
 def _mapped(database: Path, mapper: str, known_cameras: bool) -> Any:

@@ -33,11 +33,11 @@ class Photo:
     camera: colmap.Camera
     cam_from_world: Array  # (3, 4)
     keypoints: Keypoints
-    points: Array  # (N,) row in Scene.points of each keypoint, -1 where it was not triangulated
+    points: Array  # (N,) row in SiftScene.points of each keypoint, -1 where it was not triangulated
 
 
 @dataclass(frozen=True)
-class Scene:
+class SiftScene:
     """The largest reconstruction that a folder of photos gave."""
 
     photos: tuple[Photo, ...]
@@ -54,7 +54,7 @@ def reconstruct_sift(
     threads: int = -1,
     mapping_threads: int = 1,
     progress: Progress = silent,
-) -> Scene:
+) -> SiftScene:
     """SIFT, matching and incremental mapping in the folder `work`; what is done there already is not done again.
 
     threads: that match; mapping_threads: with more than one, the same photos do not always give the same scene.
@@ -122,12 +122,12 @@ def _root_sift(descriptors: Array) -> Array:
     return np.clip(np.rint(512 * np.sqrt(descriptors / total)), 0, 255).astype(np.uint8)
 
 
-def _scene(model: colmap.Model, database: Path, folder: Path, unreadable: tuple[str, ...]) -> Scene:
+def _scene(model: colmap.Model, database: Path, folder: Path, unreadable: tuple[str, ...]) -> SiftScene:
     with colmap.opened(database) as store:
         photos = tuple(_photo(photo, store.frames(photo.name), folder) for photo in model.photos)
         found = {(a, b): store.matches(photos[a].name, photos[b].name) for a, b in combinations(range(len(photos)), 2)}
     matches = {pair: rows for pair, rows in found.items() if rows is not None}
-    return Scene(photos, model.xyz, matches, unreadable)
+    return SiftScene(photos, model.xyz, matches, unreadable)
 
 
 def _photo(photo: colmap.ModelPhoto, frames: Array, folder: Path) -> Photo:

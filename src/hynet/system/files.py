@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import BadInput
+from ..errors import BadInput, HynetError
+
+# Full disks, quotas, limits on a file's size, broken media
+CANNOT_GROW = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 @contextmanager
@@ -19,7 +22,7 @@ def whole(path: str | Path) -> Iterator[Path]:
     with whole("set/info.txt") as temporary:
         temporary.write_text(...)
     """
-    path = Path(path)
+    path = _ordinary(Path(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Keep the suffix: cv2.imwrite and others choose the format by it.
@@ -32,9 +35,12 @@ def whole(path: str | Path) -> Iterator[Path]:
         try:
             yield temporary
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            # NumPy and HDF5 give no number when a file cannot grow.
+            if isinstance(error, HynetError) or error.errno not in (*CANNOT_GROW, None):
                 raise
-            raise BadInput(f"cannot write {path}: {error.strerror}; make room or choose another place.") from None
+            why = error.strerror or error
+            raise BadInput(f"cannot write {path}: {why}; make room or choose another place.") from None
+        _on_disk(temporary)  # a power cut after the renaming must not leave an empty file
         temporary.chmod(0o666 & ~_umask())  # mkstemp makes files private; the result is an ordinary file
         try:
             os.replace(temporary, path)
@@ -42,6 +48,32 @@ def whole(path: str | Path) -> Iterator[Path]:
             raise BadInput(f"cannot write {path}: {error.strerror}; choose another place.") from None
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _ordinary(path: Path) -> Path:
+    """Where to write: what a link leads to. Renaming would put a file in the place of a device."""
+    try:
+        path = path.resolve() if path.is_symlink() else path
+        special = path.exists() and not path.is_file() and not path.is_dir()
+    except (OSError, RuntimeError):  # links in a circle
+        raise BadInput(f"cannot write {path}: its links lead nowhere; choose another place.") from None
+    if special:
+        raise BadInput(f"cannot write {path}: it is a device or a pipe; choose the name of a file.")
+    return path
+
+
+def _on_disk(path: Path) -> None:
+    try:
+        file = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+    except FileNotFoundError:
+        raise  # who was given the temporary file has lost it
+    except OSError as error:
+        if error.errno in CANNOT_GROW:
+            raise BadInput(f"cannot write {path}: {error.strerror}; make room or choose another place.") from None
 
 
 def make_folder(path: str | Path) -> Path:

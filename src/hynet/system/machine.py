@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from ..errors import BadInput
+
 
 def cores() -> list[int]:
     """The processors this process may use, which in a container are fewer than there are."""
@@ -26,9 +28,16 @@ def keep_memory_mapped() -> None:
 
 def cache_folder() -> Path:
     """What can be made again; users move it by XDG_CACHE_HOME."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hynet"
+    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "hynet"
 
 
 def settings_folder() -> Path:
     """What a user has chosen; users move it by XDG_CONFIG_HOME."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config") / "hynet"
+    return Path(os.environ.get("XDG_CONFIG_HOME") or _home() / ".config") / "hynet"
+
+
+def _home() -> Path:
+    try:
+        return Path.home()
+    except RuntimeError:
+        raise BadInput("nobody knows your home folder; set HOME, or XDG_CACHE_HOME and XDG_CONFIG_HOME.") from None

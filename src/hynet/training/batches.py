@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,11 +11,11 @@ from torch import Tensor
 
 from ..errors import BadInput
 from ..mining import Strangers, certainly_different
-from ..types import Array, PatchSet
+from ..types import Array
 from . import distributed
 from .augmentation import augment
 from .configuration import TrainConfig
-from .sampling import Mixture, mix, pairs
+from .sampling import Mixture, pairs
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,12 @@ class Batch:
     anchors: Tensor  # (n, 1, 32, 32) float 0-255
     positives: Tensor  # (n, 1, 32, 32)
     strangers: Strangers
+
+    @property
+    def negatives(self) -> float:
+        """How many others of the batch may serve a pair as negatives, on average."""
+        assert self.strangers.certain is not None  # `batches` always knows
+        return float(self.strangers.certain.sum(1).float().mean())
 
 
 def batches(data: Mixture, config: TrainConfig, *, first: int, per_epoch: int, device: str) -> Iterator[Batch]:
@@ -71,15 +77,6 @@ def _certain(data: Mixture, rows: Array, only_certain: bool) -> Tensor:
         return certainly_different(points)
     places = None if data.places is None else torch.from_numpy(data.places[rows])
     return certainly_different(points, torch.from_numpy(data.images[rows]), scenes, places)
-
-
-def negatives(config: TrainConfig, data: Sequence[PatchSet]) -> float:
-    """How many others of a batch may serve a pair as negatives, on average of the first one."""
-    mixture = mix(data)
-    first = pairs(
-        mixture, config.pairs_per_batch, seed=config.seed, epoch=0, balance=config.balance, together=config.together
-    )[0]
-    return float(_certain(mixture, first[:, 0], config.certain).sum(1).float().mean())
 
 
 def seed_of(*numbers: int) -> int:

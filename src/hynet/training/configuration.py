@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from ..errors import BadInput
 
+LENGTHS = ("epochs", "steps", "minutes")  # of which a run has one
 BOUNDS: dict[str, tuple[float, float]] = {  # setting -> its least, its most
     **dict.fromkeys(("jitter", "light", "blur", "noise", "jpeg", "balance", "hard", "dampening", "fall"), (0, 1)),
     **dict.fromkeys(("epochs", "steps", "minutes", "validate_minutes", "checkpoint_minutes"), (0, math.inf)),
@@ -83,7 +84,7 @@ class TrainConfig:
         return {name: value for name, value in named.items() if value is not None} | self.loss_options
 
     def __post_init__(self) -> None:
-        if sum(length is not None for length in (self.epochs, self.steps, self.minutes)) != 1:
+        if sum(getattr(self, length) is not None for length in LENGTHS) != 1:
             raise BadInput("a run is as long as its epochs, its steps or its minutes; give exactly one of them.")
         for name, (least, most) in BOUNDS.items():
             value = getattr(self, name)

@@ -53,11 +53,14 @@ def read(run: str | Path) -> list[dict[str, Any]]:
 
 def _lines(path: Path) -> list[dict[str, Any]]:
     lines = []
-    for text in path.read_text().splitlines() if path.exists() else []:
+    for text in path.read_bytes().splitlines() if path.exists() else []:
         try:
-            lines.append(json.loads(text))
-        except ValueError:  # a power loss can cut the last line short
+            line = json.loads(text)
+        except (ValueError, RecursionError):  # a power loss can cut the last line short
             break
+        if not isinstance(line, dict):
+            break
+        lines.append(line)
     return lines
 
 

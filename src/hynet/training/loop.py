@@ -31,7 +31,7 @@ from .configuration import TrainConfig as TrainConfig
 from .configuration import learning_rate, progress
 from .logbook import Watch, logbook, unwatched
 from .sampling import batches_per_epoch, mix
-from .setup import loss_function, start, tiled
+from .setup import OwnNetwork, loss_function, start, tiled
 from .tiling import threads_for
 from .validation import ValidationSets, described, validation_error
 
@@ -61,17 +61,22 @@ def train(
     recipe: str = "custom",
     resume: bool = False,
     watch: Watch = unwatched,
+    network: OwnNetwork | None = None,
+    loss: Loss | None = None,
 ) -> Trained:
-    """Train on the named sets, into a run folder; `watch` is shown every line of the log."""
+    """Train on the named sets, into a run folder; `watch` is shown every line of the log.
+
+    A network and a loss of one's own take the place of those that the config names.
+    """
     keep_memory_mapped()
     out, validate, device = Path(out), validate or {}, "cuda" if torch.cuda.is_available() else "cpu"
     about = checkpoints.about(recipe, config, data)
     if checkpoint := _previous(out, about, resume):
-        state = start(replace(config, start_from=None), device)
+        state = start(replace(config, start_from=None), device, network)
         state.restore(checkpoint)
     else:
-        state = start(config, device)
-    loss = loss_function(config)
+        state = start(config, device, network)
+    loss = loss_function(config, loss)
     fast = tiled(state.network, config, loss)
     model = distributed.distributed(fast)
     mixture = mix(list(data.values()))
@@ -86,6 +91,8 @@ def train(
             clock, done = time.perf_counter(), progress(config, now.step, now.seconds, per_epoch)
             if stop or done >= 1:
                 break
+            if config.certain and rate.counted == 0 and distributed.rank() == 0:
+                watch({"step": now.step, "minutes": round(now.seconds / 60, 3), "negatives": batch.negatives})
             torch.manual_seed(seed_of(config.seed, now.step, distributed.rank()))  # for dropout
             terms = loss_of(model, batch, loss)
             _check(terms, batch, now.step, out)

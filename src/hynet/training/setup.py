@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 
 import torch
 from torch import nn
 
 from ..descriptors import DESCRIPTORS, loading
 from ..descriptors.layers import Network, as_network, start_orthogonal
-from ..errors import BadWeights, choose
+from ..errors import BadInput, BadWeights, choose
 from ..losses import LOSSES, Loss
 from ..losses.options import takes, with_options
 from . import distributed
@@ -18,12 +19,17 @@ from .checkpoints import State
 from .configuration import TrainConfig
 from .tiling import Tiled, has_bfloat16
 
+PATCH_SIZE = 32  # pixels a side, that augmentation gives
+OwnNetwork = nn.Module | Callable[[], nn.Module]  # in none of our tables
 
-def start(config: TrainConfig, device: str) -> State:
-    """A fresh network and its optimiser, the same in every process."""
+
+def start(config: TrainConfig, device: str, own: OwnNetwork | None = None) -> State:
+    """A fresh network and its optimiser, the same in every process. A module of one's own has its weights already."""
     torch.manual_seed(seed_of(config.seed))
-    network = network_of(config)
-    if config.start == "orthogonal":
+    network = as_network(own if isinstance(own, nn.Module) else own()) if own else network_of(config)
+    if network.patch_size != PATCH_SIZE:
+        raise BadInput(f"training is for networks of {PATCH_SIZE} x {PATCH_SIZE} patches, not of {network.patch_size}.")
+    if config.start == "orthogonal" and not isinstance(own, nn.Module):
         start_orthogonal(network, config.gain)
     if config.start_from:
         found = loading.network(config.start_from)
@@ -61,6 +67,7 @@ def tiled(network: Network, config: TrainConfig, loss: Loss) -> Tiled:
     return Tiled(network, compiled=config.compiled, with_maps=with_maps, bfloat16=bfloat16)
 
 
-def loss_function(config: TrainConfig) -> Loss:
+def loss_function(config: TrainConfig, own: Loss | None = None) -> Loss:
     """The loss with the options that the config sets."""
-    return with_options(choose(LOSSES, config.loss, "loss").imported(), config.options_of_the_loss(), config.loss)
+    loss = own or choose(LOSSES, config.loss, "loss").imported()
+    return with_options(loss, config.options_of_the_loss(), config.loss)

@@ -41,7 +41,9 @@ def fingerprint(name: str, descriptor: Descriptor) -> str:
     """Changes when the weights, the code of the descriptor, or the libraries under it change."""
     weights = models().get(name, Path(name))
     known_by = fingerprints.content(weights) if weights.is_file() else name
-    own = {sys.modules[kind.__module__] for kind in type(descriptor).__mro__ if kind.__module__ != "builtins"}
+    parts = [descriptor, *(descriptor.modules() if hasattr(descriptor, "modules") else ())]  # layers of packages too
+    kinds = {kind for part in parts for kind in type(part).__mro__}
+    own = {sys.modules[kind.__module__] for kind in kinds if not kind.__module__.startswith(("builtins", "torch."))}
     return fingerprints.values([known_by, fingerprints.code(resizing, *own)])
 
 

@@ -131,7 +131,8 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting, turned: 
         shape=setting.shape,
     )
     ratio = calibration.ratio or extract.ratio
-    found_by = {"detector": detector, "most": setting.max_keypoints, "orientation": extract.orientation}
+    known_as = detector if detector in detectors.DETECTORS else fingerprints.content(Path(detector))
+    found_by = {"detector": known_as, "most": setting.max_keypoints, "orientation": extract.orientation}
     found_by |= {"shape": _known_shape(setting.shape), "code": fingerprints.code(*DETECTION)}
     stand = sorted((fingerprints.content(photo), turn) for photo, turn in turned.items())
     described_by = [contestant.fingerprint, extract.support, fingerprints.code(patches)]

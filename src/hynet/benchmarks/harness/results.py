@@ -73,9 +73,22 @@ def markdown(evaluation: Evaluation) -> str:
 
 def shown(methods: Iterable[str]) -> dict[str, str]:
     """Method -> what a table calls it: weights by their file name, where that tells them apart."""
-    short = {method: Path(method).name if os.sep in method else method for method in methods}
+    short = {method: _short(method) for method in methods}
     names = list(short.values())
     return {method: name if names.count(name) == 1 else method for method, name in short.items()}
+
+
+def _short(method: str) -> str:
+    """A method may be named SCENE: DETECTOR+MODEL; a model by its path is shortened to its file name."""
+    scene, colon, rest = method.rpartition(": ")
+    detector, plus, model = rest.partition("+")
+    if not plus or os.sep in detector:  # no detector; a plus in a path is a part of it
+        return f"{scene}{colon}{_file_name(rest)}"
+    return f"{scene}{colon}{detector}+{_file_name(model)}"
+
+
+def _file_name(model: str) -> str:
+    return Path(model).name if os.sep in model else model
 
 
 def prepare(out: Path) -> None:

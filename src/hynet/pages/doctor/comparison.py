@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...colmap.tables import opened
+from ...colmap.tables import read_tables
 from .examination import MOST_LISTED, Examination
 from .funnel import Funnel, Pair, Photo
 
@@ -119,7 +119,7 @@ def compare(first: Examination, second: Examination) -> Comparison:
 def _keypoints(database: Path | None) -> dict[str, str]:
     if database is None:
         return {}
-    with opened(database) as tables:
+    with read_tables(database) as tables:
         return tables.keypoint_digests()
 
 

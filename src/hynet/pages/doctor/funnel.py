@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...colmap.tables import Database, opened
+from ...colmap.tables import Tables, read_tables
 from ...types import Array
 
 STAGES = ("detected", "matched", "verified", "triangulated")
@@ -67,12 +67,12 @@ def count(database: Path | None, observations: Observations) -> Funnel:
     points = len(np.unique(everything[everything >= 0]))
     if database is None:
         return Funnel(_of_model(observations), tuple(_seen_together(observations)), points)
-    with opened(database) as tables:
+    with read_tables(database) as tables:
         photos, pairs = _counted(tables, observations)
     return Funnel(photos, pairs, points)
 
 
-def _counted(database: Database, observations: Observations) -> tuple[tuple[Photo, ...], tuple[Pair, ...]]:
+def _counted(database: Tables, observations: Observations) -> tuple[tuple[Photo, ...], tuple[Pair, ...]]:
     names, keypoints = database.names(), database.keypoints()  # by image number, as all below
     order = sorted(names, key=lambda image: names[image])
     row = {image: number for number, image in enumerate(order)}

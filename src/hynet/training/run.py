@@ -1,0 +1,107 @@
+"""`hynet.train`: a recipe or settings, sets by path or as values, networks and losses by name or as objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .. import datasets
+from ..errors import BadInput, choose, need
+from ..types import PatchPairs, PatchSet, Progress, silent
+from .configuration import LENGTHS, TrainConfig
+from .logbook import Watch, unwatched
+from .recipes import RECIPES
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from .loop import Trained
+
+Sets = str | Path | PatchSet | Sequence[str | Path] | Mapping[str, PatchSet]
+CheckedSets = str | Path | Sequence[str | Path] | Mapping[str, tuple[PatchSet, PatchPairs]]
+
+
+def train(
+    recipe: str | TrainConfig,
+    data: Sets,
+    out: str | Path,
+    *,
+    validate: CheckedSets = (),
+    network: nn.Module | Callable[[], nn.Module] | None = None,
+    loss: Callable[..., Any] | None = None,
+    resume: bool = False,
+    watch: Watch = unwatched,
+    progress: Progress = silent,
+    recipe_name: str | None = None,
+    **settings: Any,
+) -> Trained:
+    """Train a descriptor into a run folder; `hynet.load(trained.checkpoint)` uses it.
+
+        hynet.train("hynet-cpu", "sets/mine", "runs/mine", minutes=10)
+        hynet.train("hynet", patch_set, "runs/own", network=MyNetwork, loss=my_loss, steps=1000)
+
+    Args:
+        recipe: one of `hynet train --list`, or a TrainConfig.
+        data: what to train on: folders of patch sets, or PatchSets (by name where there are several).
+        out: the run folder.
+        validate: the sets that choose best.pt: folders, or name -> (PatchSet, PatchPairs).
+        network: in place of the recipe's, a module from (N, 1, 32, 32) grey 0-255 to raw (N, D), trained from the
+            weights it has; or a class or function that makes one, which starts as the recipe says. Its checkpoints load
+            by `hynet.load(path, network=MyNetwork())`, or by path alone where a package adds it to our table.
+        loss: in place of the recipe's, a function of raw anchors and positives (N, D) that returns LossTerms.
+        resume: go on with the run in that folder.
+        watch: is shown every line of the log.
+        recipe_name: what the run is called; None: the recipe's own name, or "custom".
+        settings: fields of TrainConfig that differ from the recipe's.
+    """
+    need("torch", "train", "training")
+    from . import loop
+
+    name = recipe_name or (recipe if isinstance(recipe, str) else "custom")
+    config = choose(RECIPES, recipe, "recipe").config if isinstance(recipe, str) else recipe
+    config = _changed(config, settings)
+    if network is not None:
+        config = replace(config, network=_label(network))
+    if loss is not None:
+        config = replace(config, loss=_label(loss))
+    # Jitter looks at the full 64 pixels; everything else only ever sees 32.
+    sets = _loaded(data, 64 if config.jitter else 32, progress)
+    checks = validate if isinstance(validate, Mapping) else {str(root): _checked(root) for root in _paths(validate)}
+    return loop.train(
+        config, sets, out, validate=checks, recipe=name, resume=resume, watch=watch, network=network, loss=loss
+    )
+
+
+def _changed(config: TrainConfig, settings: Mapping[str, Any]) -> TrainConfig:
+    """The config with other settings; another length takes the place of the recipe's."""
+    known = vars(config)
+    if strange := [name for name in settings if name not in known]:
+        raise BadInput(f"a run has no setting {' and no '.join(strange)}; the settings are {', '.join(known)}.")
+    lengths = dict.fromkeys(LENGTHS) if any(name in LENGTHS for name in settings) else {}
+    return replace(config, **{**lengths, **settings})
+
+
+def _label(made: Any) -> str:
+    """What the run's settings call a network or a loss that is none of ours."""
+    kind = made if hasattr(made, "__qualname__") else type(made)
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _loaded(data: Sets, size: int, progress: Progress) -> dict[str, PatchSet]:
+    if isinstance(data, PatchSet):
+        return {"data": data}
+    if isinstance(data, Mapping):
+        return dict(data)
+    return {str(root): datasets.find_patches(root).load(Path(root), size, progress) for root in _paths(data)}
+
+
+def _checked(root: str | Path) -> tuple[PatchSet, PatchPairs]:
+    root, kind = Path(root), datasets.find_patches(root)
+    counts = kind.pairs_available(root)
+    return kind.load(root, 32, silent), kind.test_pairs(root, counts[-1] if counts else 100_000)
+
+
+def _paths(roots: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
+    return [roots] if isinstance(roots, str | Path) else roots

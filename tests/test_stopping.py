@@ -1,0 +1,98 @@
+"""Ctrl-C and SIGTERM end a command soon, say what is kept, leave nobody behind, and cost nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import cv2
+import h5py
+import pytest
+
+from hynet import colmap
+from hynet.datasets import synthetic
+
+SECONDS = 10  # a limit on a busy machine; on an idle one it takes less than two
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scene") / "photos"
+    folder.mkdir()
+    for k, photo in enumerate(synthetic.scene(seed=1, photos=5, size=(400, 300)).photos):
+        cv2.imwrite(str(folder / f"{k}.png"), photo)
+    return folder
+
+
+def stop(command: list[str], by: signal.Signals, once: Callable[[], bool]) -> subprocess.CompletedProcess[str]:
+    """Run a command and send it a signal once something is true."""
+    marker = {"HYNET_TEST": f"{os.getpid()}-{time.monotonic_ns()}"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "hynet", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **marker},
+    )
+    while not once():
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
+    process.send_signal(by)
+    out, err = process.communicate(timeout=SECONDS)
+    deadline = time.monotonic() + SECONDS
+    while left := _with_environment(marker["HYNET_TEST"]):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+def _with_environment(word: str) -> list[str]:
+    """The processes that were started with it, and by those."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if word.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_text())
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize(("by", "code", "jobs"), [(signal.SIGINT, 130, 2), (signal.SIGTERM, 143, 1)])
+def test_extract_stops_soon_and_goes_on(photos, tmp_path, by, code, jobs):
+    out = tmp_path / "features.h5"
+    command = ["extract", str(photos), "--out", str(out), "--jobs", str(jobs), "--model", "rootsift"]
+    ended = stop(command, by, lambda: any(tmp_path.glob("features.h5.parts/*.part.npz")))
+    assert ended.returncode == code
+    assert ended.stderr.startswith("hynet: stopped; the features of ")
+    assert ended.stderr.endswith(" of 5 photos are kept, run the same command again to go on.\n")
+    assert not out.exists()
+    assert subprocess.run([sys.executable, "-m", "hynet", *command], capture_output=True).returncode == 0
+    with h5py.File(out) as file:
+        assert sorted(file) == [f"{k}.png" for k in range(5)]
+    assert [path.name for path in tmp_path.iterdir()] == ["features.h5"]
+
+
+def test_mapping_can_be_stopped_and_a_second_run_is_the_undisturbed_one(photos, tmp_path):
+    pytest.importorskip("pycolmap")
+    models = tmp_path / "stopped", tmp_path / "undisturbed"
+    commands = [
+        ["reconstruct", str(photos), "--out", str(model), "--model", "rootsift", "--max-keypoints", "900"]
+        for model in models
+    ]
+    ended = stop(commands[0], signal.SIGINT, lambda: (models[0] / ".mapping").exists())
+    assert ended.returncode == 130
+    assert (
+        ended.stderr == f"hynet: stopped; what is done is kept in {models[0]}, run the same command again to go on.\n"
+    )
+    assert not (models[0] / "table.json").exists()
+    for command in commands:
+        assert subprocess.run([sys.executable, "-m", "hynet", *command], capture_output=True).returncode == 0
+    for name in colmap.MODEL_FILES:
+        assert (models[0] / name).read_bytes() == (models[1] / name).read_bytes()
+    assert not (models[0] / ".lock").exists()
