@@ -128,6 +128,10 @@ def essential_from_pose(pose: Pose) -> Array:
     return cross_matrix(pose.translation) @ pose.rotation
 
 
+def fundamental_from_pose(pose: Pose, first_K: Array, second_K: Array) -> Array:
+    return np.linalg.inv(second_K).T @ essential_from_pose(pose) @ np.linalg.inv(first_K)
+
+
 def pose_from_fundamental(F: Array, first: Array, second: Array, *, first_K: Array, second_K: Array) -> Pose:
     """Of the four poses in E = K2' F K1, the one that puts most matches in front of both cameras.
 

@@ -20,7 +20,7 @@ from ..errors import BadInput
 from ..system.files import whole
 from ..types import Array
 from .descriptors import AGREE, Disagreement
-from .graphs import FLOAT, IR, OPSET, Graph
+from .onnx_graph import FLOAT, UINT8, Graph
 
 
 def export(network: AffNet, path: str | Path, about: Mapping[str, str] | None = None) -> float:
@@ -50,11 +50,8 @@ def model(network: AffNet, about: Mapping[str, str]) -> bytes:
     assert last.bias is not None
     rows = last.weight.detach().numpy().reshape(3, -1).T
     x = graph.add("Gemm", graph.add("Flatten", x), np.ascontiguousarray(rows), last.bias.detach().numpy())
-    whole_graph = graph.written(["N", SIDE, SIDE], graph.add("Tanh", x, name=OUTPUT), FLOAT, ["N", 3])
-    make = graph.onnx.helper
-    made = make.make_model(whole_graph, opset_imports=[make.make_opsetid("", OPSET)], ir_version=IR)
-    make.set_model_props(made, dict(about))
-    return made.SerializeToString()
+    x = graph.add("Tanh", x, name=OUTPUT)
+    return graph.model((UINT8, ["N", SIDE, SIDE]), x, (FLOAT, ["N", 3]), about).SerializeToString()
 
 
 def _standardised(graph: Graph) -> Any:
