@@ -6,7 +6,7 @@ import pytest
 from hynet import descriptors, load
 from hynet.cli import main
 from hynet.datasets import synthetic, ubc
-from hynet.errors import BadInput, UnknownName
+from hynet.errors import BadInput, BadWeights, UnknownName
 from hynet.export import Disagreement
 from hynet.export.descriptors import AGREE, export, export_int8
 from hynet.types import PatchSet
@@ -37,12 +37,19 @@ def test_so_are_all_the_others(make, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:invalid value")
-def test_what_does_not_agree_is_not_kept(tmp_path, some):
+def test_what_does_not_agree_is_not_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr("hynet.export.descriptors.AGREE", -1.0)  # nothing agrees as well as that
+    with pytest.raises(Disagreement, match="not written"):
+        export(descriptors.HyNet(), tmp_path / "m.onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_network_that_gives_nan_is_not_exported(tmp_path, some):
     network = descriptors.HyNet()
     network.layer3[0].weight.data[:] = np.nan
-    with pytest.raises(Disagreement, match="not written"):
+    with pytest.raises(BadWeights, match="NaN or infinity"):
         export(network, tmp_path / "m.onnx")
-    with pytest.raises(Disagreement, match="not written"):
+    with pytest.raises(BadWeights, match="NaN or infinity"):
         export_int8(network, tmp_path / "m.onnx", some)
     assert list(tmp_path.iterdir()) == []
 

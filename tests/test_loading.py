@@ -158,3 +158,45 @@ class Copying:
 
     def __init__(self, path, device=None):
         self.path = path
+
+
+class Recognising(torch.nn.Module):
+    """A network as a package would bring it: a plain module, with options, that recognises its weights."""
+
+    def __init__(self, dim):
+        super().__init__()
+        self.layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(32 * 32, dim))
+
+    def forward(self, x):
+        return self.layers(x)
+
+    @classmethod
+    def recognise(cls, weights):
+        made = cls(len(weights["layers.1.bias"]))
+        made.load_state_dict(weights)
+        return made
+
+
+class Failing(torch.nn.Module):
+    @classmethod
+    def recognise(cls, weights):
+        raise KeyError("conv.weight")
+
+
+def test_a_plain_module_from_outside_recognises_its_weights_though_another_package_fails(
+    tmp_path, monkeypatch, patches
+):
+    from hynet.descriptors import DESCRIPTORS, DescriptorPart
+
+    for kind in (Failing, Recognising):
+        monkeypatch.setitem(
+            DESCRIPTORS, kind.__name__, DescriptorPart(f"{__name__}:{kind.__name__}", package="outside")
+        )
+    torch.save(Recognising(7).state_dict(), tmp_path / "seven.pt")
+    found = load(tmp_path / "seven.pt", device="cpu")
+    assert (found.dim, found.describe(patches).shape[1]) == (7, 7)
+    torch.save({"strange": torch.zeros(1)}, tmp_path / "strange.pt")
+    with pytest.raises(
+        BadWeights, match=r"holds weights of none of .*test_loading:Failing of the package outside fails"
+    ):
+        load(tmp_path / "strange.pt")

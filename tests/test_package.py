@@ -176,6 +176,18 @@ def test_a_missing_extra_is_named_in_one_sentence():
     assert "hynet.losses needs torch" in python(code.replace("descriptors.HyNet()", "losses"))
 
 
+def test_torch_weights_name_the_extra_where_torch_is_missing(tmp_path):
+    (tmp_path / "aliked.pth").write_bytes(b"PK")
+    code = (
+        "import sys; sys.modules['torch'] = None\n"
+        "from hynet.extractors import open_extractor\n"
+        "from hynet.errors import MissingExtra\n"
+        f"try: open_extractor({str(tmp_path / 'aliked.pth')!r})\n"
+        "except MissingExtra as error: print(error)"
+    )
+    assert "a file of torch weights, needs torch: pip install 'hynet-features[train]'" in python(code)
+
+
 def test_every_missing_package_is_blamed_on_an_extra_that_brings_it():
     project = tomllib.loads((SOURCE.parents[1] / "pyproject.toml").read_text())["project"]
     brought = {

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import cv2
@@ -81,6 +82,7 @@ import sys
 from hynet.training import loop
 from hynet.datasets import synthetic, ubc
 from dataclasses import replace
+from functools import partial
 sys.path.insert(0, sys.argv[2])
 from test_training import SMALL
 config = replace(SMALL, checkpoint_minutes=0.0)
@@ -361,6 +363,33 @@ def test_an_option_that_the_loss_does_not_have_is_refused():
 def test_a_loss_says_within_which_bounds_its_options_lie(loss, options, told):
     with pytest.raises(BadInput, match=told):
         loop.loss_function(TrainConfig(loss=loss, loss_options=options))
+
+
+def _typed_for_checkers_alone(a: Nowhere, p, *, margin=1.0):  # noqa: F821
+    return hynet.losses.hynet(a, p, margin=margin)
+
+
+class _Called:
+    def __call__(self, a, p, *, margin: float = 1.0):
+        return hynet.losses.hynet(a, p, margin=margin)
+
+
+class _Module(torch.nn.Module):
+    def forward(self, a, p, *, margin: float = 1.0):
+        return hynet.losses.hynet(a, p, margin=margin)
+
+
+@pytest.mark.parametrize(
+    "own",
+    [partial(hynet.losses.hynet, gamma=0.1), _Called(), _Module(), _typed_for_checkers_alone],
+    ids=["partial", "object", "module", "types for checkers"],
+)
+def test_a_loss_of_ones_own_can_be_anything_that_is_called_and_has_its_options(own):
+    a, p = torch.randn(2, 6, 5, generator=torch.Generator().manual_seed(0))
+    made = loop.loss_function(TrainConfig(loss="own", margin=0.7), own)
+    assert made(a, p).total == hynet.losses.hynet(a, p, margin=0.7).total
+    with pytest.raises(BadInput, match="the loss own has no depth"):
+        loop.loss_function(TrainConfig(loss="own", loss_options={"depth": 1.0}), own)
 
 
 def test_every_option_of_a_loss_can_be_set_whether_or_not_it_is_a_setting_of_its_own():

@@ -1,6 +1,7 @@
 """One file per table of the paper. ADD A BENCHMARK: a file in this folder and a row in BENCHMARKS.
 
-`BENCHMARKS["ubc"](["default", "sift"], "liberty/")` gives an Evaluation. `evaluation.py` says what a file must have.
+`BENCHMARKS["ubc"](["default", "sift"], "liberty/")` gives an Evaluation. `harness/evaluation.py`
+says what a file must have.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from ..system.plugins import Part, with_plugins
+from ..system.plugins import BrokenPlugin, Part, with_plugins
 from ..types import Progress, silent
 
 if TYPE_CHECKING:
@@ -34,7 +35,13 @@ class Benchmark(Part["Evaluation"]):
 
     def options(self) -> type:
         """The dataclass that its function takes as `options`; `hynet evaluate NAME` has an option for each field."""
-        return get_type_hints(self.function())["options"]
+        try:
+            return get_type_hints(self.function())["options"]
+        except (KeyError, NameError) as error:
+            raise BrokenPlugin(
+                f"the benchmark {self.where} must take `options`, annotated with a dataclass that can be found at run "
+                f"time ({type(error).__name__}: {error})."
+            ) from None
 
 
 def _ours(file: str, about: str) -> Benchmark:

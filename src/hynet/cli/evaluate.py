@@ -38,7 +38,7 @@ class Asked(Generic[Options]):
 
 def main(args: list[str]) -> Report:
     """The options depend on the benchmark, which is the first argument."""
-    names = "\n".join(f"  {name}: {row.about}" for name, row in BENCHMARKS.items())
+    names = "\n".join(f"  {name}: {row.about or f'from {row.package}'}" for name, row in BENCHMARKS.items())
     if not args or args[0].startswith("-"):
         if not {"-h", "--help"} & set(args):
             raise BadInput(f"say which benchmark, one of {', '.join(BENCHMARKS)}.")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ..errors import need
 from ..patches import SUPPORT_SIGMAS
+from ..types import silent
 from . import Report
 
 
@@ -30,7 +31,7 @@ def run(
     Args:
         model: the weights.
         to: the file to write: .onnx, or .pt2 for torch.export.
-        int8: write 8-bit integers, twice as fast on a CPU, with ranges from the patches of this PhotoTour set.
+        int8: write 8-bit integers, twice as fast on a CPU, with ranges from the patches of this set.
         support: the width of a patch, in detector sigmas, that the weights were trained with.
         ratio: the ratio test that suits them.
         trained_on: what they were trained on, for `hynet info`.
@@ -51,8 +52,8 @@ def run(
         difference = export(network(model), to, about)
         said, found = f"says the same as {model} to {difference:.1g}", {"difference": difference}
     else:
-        from ..datasets import ubc
+        from ..datasets import find_patches
 
-        cosine = export_int8(network(model), to, ubc.load(int8, 32).patches, about)
+        cosine = export_int8(network(model), to, find_patches(int8).load(int8, 32, silent).patches, about)
         said, found = f"agrees with {model} to a cosine of {cosine:.5f}", {"cosine": cosine}
     return Report(f"{to} ({to.stat().st_size / 1e6:.1f} MB) {said}.", {"file": str(to), **found})

@@ -19,7 +19,7 @@ from .package import pycolmap
 
 LARGEST_ID = 2147483647  # COLMAP's number of a pair is first * LARGEST_ID + second
 # What columns hold; all others hold whole numbers
-KINDS: dict[str, Any] = {"name": str, "data": bytes | None, "length(data)": int | None}
+KINDS: dict[str, Any] = {"name": str, "params": bytes, "data": bytes | None, "length(data)": int | None}
 # COLMAP's TwoViewGeometry::ConfigurationType, in its order
 GEOMETRIES = (
     "undefined",
@@ -60,12 +60,13 @@ class Tables:
         """Name of a photo -> number of its camera, and the camera."""
         model_names = pycolmap().CameraModelId
         columns = "camera_id, model, width, height, params, prior_focal_length"
-        found = {
-            number: Camera(
-                model_names(model).name, (width, height), tuple(np.frombuffer(data, np.float64).tolist()), bool(prior)
-            )
-            for number, model, width, height, data, prior in self._rows("cameras", columns)
-        }
+        found = {}
+        for number, model, width, height, data, prior in self._rows("cameras", columns):
+            try:
+                parameters = tuple(np.frombuffer(data, np.float64).tolist())
+                found[number] = Camera(model_names(model).name, (width, height), parameters, bool(prior))
+            except ValueError as error:
+                raise BadData(f"camera {number} of the database is broken: {error}.") from None
         used = self._rows("images", "name, camera_id")
         return {name: (number, found[number]) for name, number in used if number in found}
 

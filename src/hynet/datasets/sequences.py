@@ -70,7 +70,8 @@ def homography(path: Path) -> Array:
 
 
 def _sequence(folder: Path) -> ImageSequence:
-    first, tables, others = photo(folder, 1), [], []
+    first = photo(folder, 1)
+    tables, others = [], []
     number = 2
     while (table := homography_file(folder, number)) is not None:
         other = photo(folder, number)

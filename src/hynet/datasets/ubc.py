@@ -102,7 +102,8 @@ def write(
     pairs: Sequence[PatchPairs] = (),
 ) -> None:
     """Write a set that any PhotoTour reader opens, in place of one that was there. `scene.json` is the caller's."""
-    root, points, images = Path(root), patch_set.points, patch_set.images
+    root = Path(root)
+    points, images = patch_set.points, patch_set.images
     if patch_set.patches.shape[1] != TILE or len(patch_set) == 0 or images is None:
         raise BadInput(
             f"a PhotoTour set needs patches of {TILE} pixels with their reference images, "

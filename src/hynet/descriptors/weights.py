@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import BadInput, BadWeights, listed, need
+from ..errors import BadInput, BadWeights, HynetError, listed, need
 from ..models import shipped
 from ..system.plugins import BrokenPlugin
 from ..types import Descriptor
@@ -107,21 +107,33 @@ def _asked(row: DescriptorPart, weights: Any) -> Any:
     if not isinstance(weights, Mapping):
         return None
     kind = row.imported()
-    if hasattr(kind, "recognise"):
-        return kind.recognise(weights)
     if not row.package:
-        return None
-    # A package need not say how its weights are recognised: those that fit exactly are its.
+        return kind.recognise(weights) if hasattr(kind, "recognise") else None
     try:
-        made = row()
+        found = kind.recognise(weights) if hasattr(kind, "recognise") else _fitting(kind, weights)
+    except (HynetError, RuntimeError):
+        raise
     except Exception as error:  # whatever it runs into is its own
-        raise BrokenPlugin(f"{row.where} of the package {row.package} cannot be made ({error}).") from None
-    if not hasattr(made, "load_state_dict") or _shapes(made.state_dict()) != _shapes(weights):
-        return None
+        raise BrokenPlugin(
+            f"{row.where} of the package {row.package} fails on weights ({type(error).__name__}: {error})."
+        ) from None
+    if not hasattr(found, "load_state_dict"):
+        return found
     from .layers import as_network
 
+    return as_network(found)
+
+
+def _fitting(kind: Any, weights: Mapping[str, Any]) -> Any:
+    """A package need not say how its weights are recognised: those that fit exactly are its."""
+    try:
+        made = kind()
+    except RuntimeError as error:
+        raise BrokenPlugin(f"{kind.__name__} cannot be made ({error}).") from None
+    if not hasattr(made, "load_state_dict") or _shapes(made.state_dict()) != _shapes(weights):
+        return None
     made.load_state_dict(weights)
-    return as_network(made)
+    return made
 
 
 def _shapes(state: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,11 +7,15 @@ asked for; a grey photo, and perhaps a mask, when it is called.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..system.parts import FilePart, open_part
 from ..system.plugins import with_plugins
 from ..types import Detector
+
+if TYPE_CHECKING:
+    from .dog import DoG as DoG
+    from .keynet import KeyNet as KeyNet
 
 DETECTORS: dict[str, FilePart[Detector]] = with_plugins(
     "detectors",
@@ -30,3 +34,11 @@ DETECTORS: dict[str, FilePart[Detector]] = with_plugins(
 def open_detector(name_or_path: str | Path, **options: Any) -> Detector:
     """A detector by name, or by the path of its weights, such as a Key.Net of one's own."""
     return open_part(DETECTORS, name_or_path, "detector", **options)
+
+
+def __getattr__(name: str) -> Any:
+    """`hynet.detectors.DoG` and the other classes, imported when asked for."""
+    for row in DETECTORS.values():
+        if not row.package and row.where.endswith(f":{name}"):
+            return row.imported()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -301,7 +301,7 @@ def _assemble(
 ) -> None:
     with whole(out) as temporary, h5py.File(temporary, "w") as file:
         file.attrs["settings"] = _written(settings)
-        write_settings(file, extract.ratio, extract.thresholds if isinstance(extract, Extractor) else {})
+        write_settings(file, extract.ratio, getattr(extract, "thresholds", {}))
         if kept:
             with open_features(out) as earlier:
                 for name in sorted(kept):

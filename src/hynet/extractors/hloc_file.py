@@ -31,6 +31,7 @@ class FeaturesFile:
             raise BadData(f"{path} holds no features in hloc's layout; `hynet extract` writes such a file.")
         with open_features(path) as file:
             self.ratio: float | None = file.attrs.get("ratio")
+            self.thresholds = _thresholds(file, path)
 
     @classmethod
     def from_file(cls, path: Path, max_keypoints: int) -> FeaturesFile:

@@ -11,10 +11,8 @@ from typing import Annotated, Any, get_type_hints
 
 from ..errors import BadInput
 
-GIVEN = (
-    "strangers",
-    "maps",
-)  # by whoever calls the loss with a batch, where the loss takes them; the others are options
+# By whoever calls the loss with a batch, where the loss takes them; the others are options
+GIVEN = ("strangers", "maps")
 
 
 @dataclass(frozen=True)
@@ -35,18 +33,18 @@ Count = Annotated[int, Bounds(2)]
 
 def options(loss: Callable[..., Any]) -> dict[str, Any]:
     """Option -> its default."""
-    known = inspect.signature(loss).parameters.values()
+    known = _parameters(loss).values()
     return {one.name: one.default for one in known if one.kind == one.KEYWORD_ONLY and one.name not in GIVEN}
 
 
 def takes(loss: Callable[..., Any], name: str) -> bool:
     """Whether the loss asks for `strangers` or `maps`."""
-    return name in inspect.signature(loss).parameters
+    return name in _parameters(loss)
 
 
 def with_options(loss: Callable[..., Any], given: Mapping[str, float], name: str = "given") -> Callable[..., Any]:
     """The loss with these options set, or a sentence that says which is wrong."""
-    known, types = options(loss), get_type_hints(inspect.unwrap(loss), include_extras=True)
+    known, types = options(loss), _types(loss)
     if strange := [option for option in given if option not in known]:
         there = f"its options are {', '.join(known)}" if known else "it has no options"
         raise BadInput(f"the loss {name} has no {' and no '.join(strange)}; {there}.")
@@ -58,3 +56,19 @@ def with_options(loss: Callable[..., Any], given: Mapping[str, float], name: str
                 raise BadInput(f"{option} of the loss {name} must be {wanted}; got {value}.")
     # A command line gives floats; a count stays a count.
     return partial(loss, **{key: int(value) if isinstance(known[key], int) else value for key, value in given.items()})
+
+
+def _parameters(loss: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """Of a function, a partial, an object that can be called, or a torch module, whose signature is its `forward`."""
+    return inspect.signature(getattr(loss, "forward", loss)).parameters
+
+
+def _types(loss: Callable[..., Any]) -> dict[str, Any]:
+    """Parameter -> its type; none where a name in them is imported for type checkers alone."""
+    while isinstance(loss, partial):
+        loss = loss.func
+    function: Any = loss if inspect.isroutine(loss) else getattr(loss, "forward", type(loss).__call__)
+    try:
+        return get_type_hints(inspect.unwrap(function), include_extras=True)
+    except NameError:
+        return {}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..errors import BadInput, BadWeights, UnknownName, listed
+from ..errors import BadInput, BadWeights, UnknownName, listed, need
 from .plugins import BrokenPlugin, Made, Part
 
 FileKind = Literal["hdf5", "onnx", "torch"]
@@ -52,6 +52,8 @@ def find_part(table: Mapping[str, FilePart[Made]], name_or_path: str | Path, **o
     for row in table.values():
         if not row.package and kind not in row.files:
             continue  # not even imported
+        if not row.package and kind == "torch":
+            need("torch", "train", f"{path}, a file of torch weights,")
         try:
             from_file = getattr(row.imported(), "from_file", None)
         except BrokenPlugin:

@@ -18,8 +18,6 @@ from typing import Any, Generic, TypeVar
 
 from ..errors import HynetError
 
-GROUPS = ("descriptors", "losses", "detectors", "extractors", "matchers", "engines", "datasets", "benchmarks")
-
 
 class BrokenPlugin(HynetError):
     """A package announces a part that cannot be imported."""

@@ -40,7 +40,9 @@ class Helper:
     def start(self) -> None:
         """Start the process without waiting for it."""
         if self._owner != os.getpid():  # a fork of ours has the pipes, but must not use them
-            self._process, self._owner, self._lock = None, os.getpid(), threading.RLock()
+            self._process = None
+            self._owner = os.getpid()
+            self._lock = threading.RLock()
         with self._lock:
             if self._process is None or self._process.poll() is not None:
                 program = "import sys; sys.path[:] = {!r}; from {} import serve; serve({}, {})"

@@ -18,8 +18,8 @@ def draw(logs: Mapping[str, Sequence[Mapping[str, Any]]], out: Path) -> None:
     for name, lines in logs.items():
         steps = [line for line in lines if "loss" in line]
         colour = losses.plot(*_curve(steps, "loss"), label=name)[0].get_color()
-        similarities.plot(*_curve(steps, "positive_similarity"), color=colour, label=f"{name}, partners")
-        similarities.plot(*_curve(steps, "negative_similarity"), "--", color=colour, label=f"{name}, strangers")
+        similarities.plot(*_curve(steps, "positive_similarity"), color=colour, label=f"{name}, positives")
+        similarities.plot(*_curve(steps, "negative_similarity"), "--", color=colour, label=f"{name}, negatives")
         checks = [line for line in lines if "validation" in line]
         for number, set_name in enumerate(sorted({key for line in checks for key in line["validation"]})):
             x = [line["minutes"] for line in checks]

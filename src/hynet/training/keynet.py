@@ -60,7 +60,8 @@ def train(
     network = KeyNetwork()
     torch.nn.init.ones_(network.get_parameter("last_conv.0.bias"))  # else the last ReLU may start, and stay, dead
     optimiser = torch.optim.Adam(network.parameters(), LEARNING_RATE)
-    step, seconds, losses = 0, 0.0, [math.nan]
+    step, seconds = 0, 0.0
+    losses = [math.nan]
     if resume and last.exists():
         step, seconds, losses = _restore(last, network, optimiser, seed)
     started = saved = time.monotonic()

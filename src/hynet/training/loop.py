@@ -69,7 +69,9 @@ def train(
     A network and a loss of one's own take the place of those that the config names.
     """
     keep_memory_mapped()
-    out, validate, device = Path(out), validate or {}, "cuda" if torch.cuda.is_available() else "cpu"
+    out = Path(out)
+    validate = validate or {}
+    device = "cuda" if torch.cuda.is_available() else "cpu"
     about = checkpoints.about(recipe, config, data)
     if checkpoint := _previous(out, about, resume):
         state = start(replace(config, start_from=None), device, network)
@@ -165,7 +167,9 @@ class Rate:
     def add(self, patches: int, seconds: float) -> None:
         if self.counted == 1:
             self.patches, self.seconds = 0, 0.0
-        self.patches, self.seconds, self.counted = self.patches + patches, self.seconds + seconds, self.counted + 1
+        self.patches += patches
+        self.seconds += seconds
+        self.counted += 1
 
     @property
     def patches_per_second(self) -> float:

@@ -33,7 +33,8 @@ class Mixture:
 
     def patches(self, rows: Array) -> Array:
         """(...) row numbers -> (..., S, S) uint8; only those rows are read from disk."""
-        flat, first, size = rows.ravel(), 0, self.sets[0].patches.shape[1]
+        flat, first = rows.ravel(), 0
+        size = self.sets[0].patches.shape[1]
         found = np.empty((len(flat), size, size), np.uint8)
         for some in self.sets:
             here = (flat >= first) & (flat < first + len(some))

@@ -45,10 +45,10 @@ def start(config: TrainConfig, device: str, own: OwnNetwork | None = None) -> St
 
 
 def optimiser_of(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
-    weights, rate, decay = network.parameters(), config.learning_rate, config.weight_decay
+    weights = network.parameters()
     if config.optimiser == "adam":
-        return torch.optim.Adam(weights, rate, weight_decay=decay, fused=True)
-    return torch.optim.SGD(weights, rate, config.momentum, config.dampening, decay)
+        return torch.optim.Adam(weights, config.learning_rate, weight_decay=config.weight_decay, fused=True)
+    return torch.optim.SGD(weights, config.learning_rate, config.momentum, config.dampening, config.weight_decay)
 
 
 def network_of(config: TrainConfig) -> Network:

@@ -182,12 +182,12 @@ def _fused(layers: list[nn.Module], convolve: Convolve) -> Work:
     parts = [part for layer in layers for part in (layer if isinstance(layer, nn.Sequential) else [layer])]
 
     def run(x: Tensor) -> Tensor:
-        for part, following in zip(parts, [*parts[1:], None], strict=True):
+        for before, part, following in zip([None, *parts[:-1]], parts, [*parts[1:], None], strict=True):
             if isinstance(part, FRN) and isinstance(following, TLU):
                 x = _FrnTlu.apply(x, part.weight, part.bias, part.eps, following.tau)
             elif isinstance(part, nn.Conv2d):
                 x = convolve(part, x)
-            elif not isinstance(part, TLU):
+            elif not (isinstance(part, TLU) and isinstance(before, FRN)):  # which is done with the FRN
                 x = part(x)
         return x
 

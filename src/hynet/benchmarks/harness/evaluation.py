@@ -1,6 +1,6 @@
 """What every benchmark returns: numbers by method and column, their intervals, and pictures of them.
 
-A benchmark is a file in this folder with
+A benchmark is a file in the folder above with
 
     @dataclass(frozen=True)
     class MineOptions: ...

@@ -5,9 +5,11 @@ Every patch descriptor is given the same keypoints: they are found once a photo,
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -148,7 +150,8 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting, turned: 
     ratio = calibration.ratio or extract.ratio
     known_as = detector if detector in detectors.DETECTORS else fingerprints.content(Path(detector))
     found_by: dict[str, Any] = {"detector": known_as, "most": setting.max_keypoints, "orientation": extract.orientation}
-    found_by |= {"shape": _known_shape(setting.shape), "code": fingerprints.code(*DETECTION)}
+    code = fingerprints.code(*DETECTION, *_from_outside(extract.detector))
+    found_by |= {"shape": _known_shape(setting.shape), "code": code}
     if setting.given:
         found_by |= {"given": [fingerprints.content(file) for file in setting.given.values()]}
     stand = sorted((fingerprints.content(photo), turn) for photo, turn in turned.items())
@@ -181,7 +184,7 @@ def _known_shape(shape: str) -> str:
 
 def _end_to_end(name: str, extract: PhotoExtractor, setting: Setting) -> Method:
     known_by = fingerprints.content(Path(name)) if Path(name).is_file() else name
-    made = [known_by, setting.max_keypoints, fingerprints.code(extractors, images, types)]
+    made = [known_by, setting.max_keypoints, fingerprints.code(extractors, images, types, *_from_outside(extract))]
     method = Method(name, extract, fingerprints.values(made))
     return _cached(method, extract.ratio or 1.0)  # whose authors use no ratio test is matched without one
 
@@ -190,8 +193,15 @@ def _with_matcher(name: str, extract: PhotoExtractor, first: str, second: str, s
     """The features are those of the extractor alone, and cached as such."""
     method = _end_to_end(first, extract, setting)
     matched_by = fingerprints.content(Path(second)) if Path(second).is_file() else second
-    known = fingerprints.values([method.fingerprint, matched_by, fingerprints.code(matchers)])
-    return replace(method, name=name, fingerprint=known, matcher=open_matcher(second))
+    matcher = open_matcher(second)
+    made = [method.fingerprint, matched_by, fingerprints.code(matchers, *_from_outside(matcher))]
+    return replace(method, name=name, fingerprint=fingerprints.values(made), matcher=matcher)
+
+
+def _from_outside(part: Any) -> list[ModuleType]:
+    """The package that brings a part, where it is not ours: what the part does changes with it."""
+    package = sys.modules[part.__module__.partition(".")[0]]
+    return [package] if package.__name__ != "hynet" and getattr(package, "__file__", None) else []
 
 
 def _cached(method: Method, ratio: float | None) -> Method:
