@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
 import pytest
 
@@ -71,6 +72,25 @@ def test_keypoints_come_best_first_and_no_more_than_asked(photo):
     assert np.array_equal(few.frames, every.frames[:50])
     floor = every.scores[len(every) // 2]
     assert len(DoG(score_threshold=float(floor))(photo)) < len(every)
+
+
+def test_the_places_are_those_of_opencv(photo):
+    """The foreign truth: OpenCV's SIFT, whose keypoints of several orientations are one place."""
+    found = cv2.SIFT.create(contrastThreshold=0.02, enable_precise_upscale=True).detect(photo)
+    theirs = np.unique([(*point.pt, point.size / 2, point.response) for point in found], axis=0)
+    ours = DoG(10_000, upright=True, score_threshold=0.02 / 3)(photo)
+    ours = np.column_stack([ours.xy, ours.sigma, ours.scores])
+    apart = np.abs(theirs[:, None] - ours[None])
+    alike = (apart < [0.01, 0.01, 0.01, 1e-4]).all(2)
+    assert len(theirs) > 300
+    assert alike.any(1).mean() > 0.99
+    assert alike.any(0).mean() > 0.99
+
+
+def test_a_dim_photo_gives_as_many_keypoints_as_asked_for(photo):
+    dim = (photo // 12).astype(np.uint8)
+    assert len(DoG(500, score_threshold=0.02 / 3)(dim)) < 400  # what the usual threshold leaves
+    assert len(DoG(500)(dim)) == 500
 
 
 def test_upright_gives_one_keypoint_a_place(photo):

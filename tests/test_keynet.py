@@ -13,7 +13,7 @@ import hynet
 from conftest import shared_file
 from hynet.datasets import synthetic
 from hynet.detectors import keynet, open_detector
-from hynet.detectors.keynet import KeyNet, dominant_angles, score_map
+from hynet.detectors.keynet import KeyNet, score_map
 from hynet.errors import BadInput, BadWeights
 from hynet.models import shipped
 from hynet.patches import SUPPORT_SIGMAS
@@ -185,24 +185,6 @@ def test_a_mask_hides_its_zeros(photo):
 @pytest.mark.parametrize("spread", [False, True])
 def test_an_empty_or_tiny_photo_has_no_keypoints(image, spread):
     assert len(KeyNet(spread=spread)(image.astype(np.uint8))) == 0
-
-
-def test_a_quarter_turn_turns_the_angles(photo):
-    # y points down, so turning x towards y is clockwise: (x, y) goes to (H - 1 - y, x).
-    grey = photo.astype(np.float32) / 255
-    xy = np.random.default_rng(0).integers(20, 340, (200, 2)).astype(np.float64)
-    turned = np.column_stack([photo.shape[0] - 1 - xy[:, 1], xy[:, 0]])
-    change = dominant_angles(np.ascontiguousarray(np.rot90(grey, -1)), turned) - dominant_angles(grey, xy)
-    wrong = np.abs((change - np.pi / 2 + np.pi) % (2 * np.pi) - np.pi)
-    assert np.quantile(wrong, 0.95) < 0.02  # two directions may be equally strong
-
-
-@pytest.mark.parametrize("angle", [0.0, 0.5, 2.0, -1.3, 3.0])
-def test_the_angle_points_to_where_it_gets_brighter(angle):
-    rows, columns = np.indices((60, 60), np.float32)
-    ramp = (columns * np.cos(angle) + rows * np.sin(angle)) / 100
-    (found,) = dominant_angles(ramp.astype(np.float32), np.array([[30.0, 30.0]]))
-    assert np.exp(1j * found) == pytest.approx(np.exp(1j * angle), abs=0.02)
 
 
 def test_finding_keypoints_needs_no_torch():

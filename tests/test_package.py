@@ -251,7 +251,7 @@ def test_bad_arguments_leave_with_code_two_and_a_hint(args, capsys):
         ("match --ratio abc", "--ratio cannot be 'abc': it takes FLOAT"),
         ("match --max-keypoints 1.5", "--max-keypoints cannot be '1.5': it takes INT"),
         ("match --ratio", "--ratio has no value: it takes FLOAT"),
-        ("match --geometry round", "--geometry cannot be 'round': it takes fundamental or homography or"),
+        ("match --geometry round", "--geometry cannot be 'round': it takes auto or fundamental or homography or"),
         ("match --rat 3", "no option --rat; perhaps you meant --ratio. `"),
         ("match --max_keypoint 3", "no option --max-keypoint; perhaps you meant --max-keypoints"),
         ("match a.jpg b.jpg --no-uprigt", "no option --no-uprigt; perhaps you meant --no-upright"),

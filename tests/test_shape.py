@@ -8,6 +8,7 @@ import pytest
 
 from hynet.datasets import synthetic
 from hynet.detectors import shape as affine
+from hynet.detectors.orientation import oriented
 from hynet.extractors.patchwise import Extractor
 from hynet.geometry import transfer_error
 from hynet.matchers.nearest import match
@@ -28,7 +29,7 @@ def blob(shape: np.ndarray) -> tuple[np.ndarray, Keypoints]:
 @pytest.mark.parametrize("shape", [np.diag([4.0, 4.0]), np.array([[6.0, 0], [3, 2.5]]), np.array([[3.0, 0], [-2, 5]])])
 def test_the_shape_of_a_blob_is_found_with_the_vertical_upright(shape):
     image, keypoints = blob(shape)
-    found = affine.adapted(image, keypoints, upright=True)
+    found = affine.baumberg(image, keypoints)
     assert found.frames[0, :, :2] == pytest.approx(shape, abs=0.1 * np.linalg.norm(shape))
     assert found.frames[0, 0, 1] == 0  # what is vertical in the photo is vertical in the patch
     assert found.xy == pytest.approx(keypoints.xy)
@@ -38,7 +39,7 @@ def test_the_shape_of_a_blob_is_found_with_the_vertical_upright(shape):
 def test_the_shape_turns_to_where_it_gets_brighter():
     image, keypoints = blob(np.diag([4.0, 4.0]))
     ramp = np.clip(0.3 * image + 0.7 * np.arange(200)[:, None], 0, 255).astype(np.uint8)  # brighter downwards
-    found = affine.adapted(ramp, keypoints)
+    found = oriented(ramp, affine.baumberg(ramp, keypoints))
     direction = found.frames[0, :, 0] / np.linalg.norm(found.frames[0, :, 0])
     assert direction == pytest.approx([0, 1], abs=0.2)
 
@@ -48,13 +49,13 @@ def test_an_edge_and_a_flat_place_stay_round():
     edge[:, 50:] = 200
     keypoints = Keypoints.from_circles([[50.0, 50.0]], [3.0], [1.0], [1.0])
     for image in (edge, np.full((100, 100), 90, np.uint8)):
-        found = affine.adapted(image, keypoints, upright=True)
+        found = affine.baumberg(image, keypoints)
         assert found.frames[0, :, :2] == pytest.approx(3 * np.eye(2))
 
 
 def test_no_keypoints_are_no_problem():
     none = Keypoints(np.zeros((0, 2, 3)), np.zeros(0))
-    assert len(affine.adapted(np.zeros((50, 50), np.uint8), none)) == 0
+    assert len(affine.baumberg(np.zeros((50, 50), np.uint8), none)) == 0
 
 
 def test_a_surface_seen_from_the_side_has_more_right_matches():

@@ -42,7 +42,10 @@ class Fit:
     matches: Matches  # those that agree
     model: Array | None  # (3, 3): fundamental or homography in pixels, essential in K^-1 pixels
     inliers: Array  # (K,) bool, of all matches given
-    pose: Pose | None = None  # only for "essential"
+    pose: Pose | None = None  # only for "essential" and "shared-focal"
+    geometry: str = "none"  # what was fitted
+    why: str = ""  # why that geometry, where "auto" chose it
+    fundamental: Array | None = None  # (3, 3) in pixels, of every geometry but "homography"
 
     def __len__(self) -> int:
         return len(self.matches)
@@ -125,6 +128,10 @@ def essential_from_pose(pose: Pose) -> Array:
     return cross_matrix(pose.translation) @ pose.rotation
 
 
+def fundamental_from_pose(pose: Pose, first_K: Array, second_K: Array) -> Array:
+    return np.linalg.inv(second_K).T @ essential_from_pose(pose) @ np.linalg.inv(first_K)
+
+
 def pose_from_fundamental(F: Array, first: Array, second: Array, *, first_K: Array, second_K: Array) -> Pose:
     """Of the four poses in E = K2' F K1, the one that puts most matches in front of both cameras.
 
@@ -200,6 +207,27 @@ def relative_pose(
     return (Pose(found.R, found.t), inliers) if inliers.any() else (None, inliers)
 
 
+def shared_focal(
+    first: Array, second: Array, threshold: float, *, image_size: tuple[int, int], seed: int = 0
+) -> tuple[Pose | None, float, Array]:
+    """By PoseLib from six matches: the pose and the focal length in pixels, of one camera that took both photos."""
+    import poselib
+
+    if len(first) < 6:
+        return None, 0.0, _nothing(first)[1]
+    centre = camera(1.0, image_size)[:2, 2]
+    found, info = poselib.estimate_shared_focal_relative_pose(
+        np.asarray(first, np.float64) - centre,
+        np.asarray(second, np.float64) - centre,
+        np.zeros(2),
+        {"max_epipolar_error": threshold, "seed": seed, "max_iterations": MAX_ITERATIONS, "success_prob": CONFIDENCE},
+        {},
+    )
+    inliers, focal = np.asarray(info["inliers"], bool), float(found.camera1.focal())
+    sound = inliers.any() and np.isfinite(focal) and focal > 0
+    return (Pose(found.pose.R, found.pose.t) if sound else None), focal, inliers
+
+
 def _poselib_camera(K: Array) -> dict[str, object]:
     # Its size is not used for a pinhole camera, but has to be there.
     return {"model": "PINHOLE", "width": 0, "height": 0, "params": [K[0, 0], K[1, 1], K[0, 2], K[1, 2]]}
@@ -219,6 +247,7 @@ def _nothing(points: Array) -> Found:
 # geometry -> (matches that fix a model, models they fix, chance that a random match is within t pixels of it)
 CHANCE: dict[str, tuple[int, int, Callable[[float, int, int], float]]] = {
     "fundamental": (7, 3, lambda t, width, height: 2 * t * np.hypot(width, height) / (width * height)),
+    "shared-focal": (6, 15, lambda t, width, height: 2 * t * np.hypot(width, height) / (width * height)),
     "essential": (5, 10, lambda t, width, height: 2 * t * np.hypot(width, height) / (width * height)),
     "homography": (4, 1, lambda t, width, height: pi * t * t / (width * height)),
 }

@@ -6,11 +6,11 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import cv2
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from .errors import BadInput, DataNotFound, UnreadableImage
 from .types import Array
@@ -24,6 +24,11 @@ BOMB_BYTES, BOMB_RATIO = 256_000_000, 100
 # Named, so that Pillow tries no other: its EPS reader, for one, would start another program.
 FORMATS = ("JPEG", "PNG", "PPM", "TIFF", "WEBP", "BMP", "GIF")
 SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pnm", ".tif", ".tiff", ".webp", ".bmp", ".gif"}
+
+FILM_DIAGONAL = 43.2666  # mm of 36 x 24: the angle across it is what EXIF's 35 mm field keeps
+FOCAL_PLANE_MM = {2: 25.4, 3: 10.0, 4: 1.0, 5: 0.001}  # EXIF's unit of pixels on the sensor -> mm
+CROPPED = 0.02  # of the shorter side
+FOCALS = (0.2, 20.0)  # of the longer side: fish-eyes and the longest telephoto lenses; what is outside is an error
 
 _OPENING = threading.Lock()
 
@@ -39,6 +44,25 @@ def read(source: str | Path | Array) -> Array:
 def read_colour(source: str | Path | Array) -> Array:
     """The same as (H, W, 3) uint8 RGB, for networks that look at colours; a grey photo has three equal channels."""
     return _rgb(source) if isinstance(source, np.ndarray) else _decode(_path(source), _rgb)
+
+
+def focal(path: str | Path) -> float | None:
+    """The focal length in pixels that a photo's EXIF tells; None where it tells none, or the photo was cropped."""
+    try:
+        with Path(path).open("rb") as file, _open(file, Path(path)) as photo:
+            size, tags = photo.size, dict(photo.getexif().get_ifd(ExifTags.IFD.Exif))
+    except Exception:  # decoders of broken files raise nearly anything; what cannot be read is not known
+        return None
+    taken = [_number(tags.get(tag)) for tag in (ExifTags.Base.ExifImageWidth, ExifTags.Base.ExifImageHeight)]
+    scale = max(size) / max(taken) if all(taken) else 1.0  # pixels of the photo for each that the camera took
+    if all(taken) and abs(min(taken) * scale - min(size)) > CROPPED * min(size):
+        return None
+    pixels = _number(tags.get(ExifTags.Base.FocalLengthIn35mmFilm)) * np.hypot(*size) / FILM_DIAGONAL
+    if not pixels:
+        unit = FOCAL_PLANE_MM.get(int(_number(tags.get(ExifTags.Base.FocalPlaneResolutionUnit)) or 2), np.inf)
+        density = _number(tags.get(ExifTags.Base.FocalPlaneXResolution)) / unit  # pixels a millimetre
+        pixels = _number(tags.get(ExifTags.Base.FocalLength)) * density * scale
+    return float(pixels) if FOCALS[0] < pixels / max(size) < FOCALS[1] else None
 
 
 def shrink(image: Array, longest: int) -> tuple[Array, float]:
@@ -88,6 +112,15 @@ def _path(source: object) -> Path:
     if not isinstance(source, str | os.PathLike):
         raise BadInput(f"a photo is a path or a NumPy array, got {type(source).__name__}.")
     return Path(source)
+
+
+def _number(value: Any) -> float:
+    """A value of EXIF, which may be missing, a fraction by zero, or anything; 0 stands for none."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, ZeroDivisionError):
+        return 0.0
+    return number if np.isfinite(number) and number > 0 else 0.0
 
 
 def _decode(path: Path, convert: Callable[[Array], Array]) -> Array:

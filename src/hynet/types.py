@@ -134,6 +134,7 @@ class Features:
     ratio: float | None = None  # the ratio test that suits the descriptor: the default of `match`
     # geometry -> pixels within which a match counts as an inlier, as calibrated: the default of `verify`
     thresholds: Mapping[str, float] = field(default_factory=dict)
+    focal: float | None = None  # of the camera, in pixels of the original photo, where it is known
 
     def __post_init__(self) -> None:
         if not isinstance(self.keypoints, Keypoints):

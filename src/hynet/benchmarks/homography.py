@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -44,7 +45,11 @@ class HomographyOptions:
 
     detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
     max_keypoints: int = 2048  # per photo, the strongest
-    upright: bool = False  # patch descriptors use no orientation
+    upright: bool = False  # short for orientation upright
+    # of patch descriptors: turned to where it gets brighter (gradient) or not (upright); auto: upright, but gradient in
+    # a folder where some photos were turned against others
+    orientation: Literal["auto", "upright", "gradient"] = "auto"
+    shape: str = "none"  # of patch descriptors: none, baumberg, or the path of AffNet's weights
     features: tuple[Path, ...] = ()  # features files in hloc's layout, each a row
     against: str | None = None  # the method that the others are compared with; by default rootsift, or the first
 
@@ -55,7 +60,7 @@ def evaluate(
     """Mean matching accuracy, homography accuracy and correct matches on image sequences with H_1_k."""
     found = sequences.load(data)
     photos = [photo for sequence in found for photo in sequence.photos]
-    setting = Setting(options.detector, options.max_keypoints, options.upright)
+    setting = Setting(options.detector, options.max_keypoints, options.upright, options.orientation, options.shape)
     methods = enter(models, setting, files=options.features, photos=photos)
     rival = comparing.rival([method.name for method in methods], options.against)
     samples: dict[str, list[dict[str, Array]]] = {}  # method -> sequence -> column -> (pairs,)

@@ -3,6 +3,7 @@
 Example: hynet export --model run/best.pt --to mine.onnx --ratio 0.9
          hynet export --model run/best.pt --to mine-int8.onnx --ratio 0.9 --int8 sets/liberty
          hynet match a.jpg b.jpg --model mine.onnx
+         hynet export --model affnet.pth --to affnet.onnx      (for --shape affnet.onnx)
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def run(
     trained_on: str = "",
     licence: str = "",
 ) -> Report:
-    """Export a checkpoint or published weights.
+    """Export a checkpoint or published weights: of descriptors, or of AffNet for `--shape`.
 
     Args:
         model: the weights.
@@ -37,12 +38,17 @@ def run(
         licence: under which they may be used, for `hynet info`.
     """
     need("torch", "train", "exporting")
-    from ..descriptors.loading import network
+    from ..descriptors.loading import models, network, read_state
+    from ..detectors import affnet
+    from ..export import affine_network
     from ..export.descriptors import export, export_int8
 
     told = {"support": support, "ratio": ratio, "trained on": trained_on, "licence": licence}
     about = {key: str(value) for key, value in told.items() if value}
-    if int8 is None:
+    if str(model) not in models() and affnet.recognised(state := read_state(model)):
+        difference = affine_network.export(affnet.from_state(state, str(model)), to, about)
+        said, found = f"says the same as {model} to {difference:.1g}", {"difference": difference}
+    elif int8 is None:
         difference = export(network(model), to, about)
         said, found = f"says the same as {model} to {difference:.1g}", {"difference": difference}
     else:

@@ -10,7 +10,7 @@ Example: hynet extract photos/ --out features.h5
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 
@@ -33,6 +33,8 @@ def run(
     max_keypoints: int = 2048,
     upright: bool = False,
     affine: bool = False,
+    orientation: Literal["auto", "upright", "gradient"] = "auto",
+    shape: str = "none",
     score_threshold: float | None = None,
     spread: bool = False,
     mask: Path | None = None,
@@ -49,8 +51,11 @@ def run(
         detector: What finds keypoints: dog, keynet, or the path of a Key.Net of your own.
         model: What describes them: a name, or the path of weights.
         max_keypoints: Keypoints per photo, the strongest.
-        upright: The photos were not turned: use no orientation.
-        affine: Elliptic regions, for surfaces seen from the side.
+        upright: Short for --orientation upright.
+        affine: Short for --shape baumberg.
+        orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright); auto looks at
+            some of the photos: upright, unless some were turned against others.
+        shape: Elliptic regions, for surfaces seen from the side: the path of AffNet's weights, baumberg, or none.
         score_threshold: Leave out keypoints of a lower score; by default as usual for the detector.
         spread: Take keypoints evenly over the photo, not the strongest anywhere.
         mask: A folder of masks, that of photo a/b.jpg named a/b.jpg.png as in COLMAP; where one is black there are no
@@ -70,6 +75,8 @@ def run(
         score_threshold,
         spread,
         None if mask is None else str(mask),
+        orientation=orientation,
+        shape=shape,
         extractor=extractor,
     )
     with bar() as progress:

@@ -4,6 +4,7 @@ Example: hynet match                            (a pair with the truth about it)
          hynet match a.jpg b.jpg --out matches.png
          hynet match a.jpg b.jpg --geometry homography --show patches
          hynet match a.jpg b.jpg --affine --mask a-mask.png b-mask.png
+         hynet match a.jpg b.jpg --focal 1200 --shape affnet.onnx
          hynet match a.jpg b.jpg --extractor aliked-n16.pth
          hynet match a.jpg b.jpg --extractor xfeat.onnx --matcher lighterglue.onnx
 """
@@ -37,11 +38,14 @@ def run(
     max_keypoints: int = 2048,
     upright: bool = False,
     affine: bool = False,
+    orientation: Literal["auto", "upright", "gradient"] = "auto",
+    shape: str = "none",
     score_threshold: float | None = None,
     spread: bool = False,
     mask: tuple[Path, ...] = (),
     matcher: str = "nearest",
-    geometry: Literal["fundamental", "homography", "essential", "none"] = "fundamental",
+    geometry: Literal["auto", "fundamental", "homography", "essential", "shared-focal", "none"] = "auto",
+    focal: tuple[float, ...] = (),
     threshold: float | None = None,
     ratio: float | None = None,
     fginn: float | None = None,
@@ -57,13 +61,18 @@ def run(
         detector: What finds keypoints: dog, keynet, or the path of a Key.Net of your own.
         model: What describes them: a name, or the path of weights.
         max_keypoints: Keypoints per photo, the strongest.
-        upright: The photos were not turned: use no orientation.
-        affine: Elliptic regions, for surfaces seen from the side.
+        upright: Short for --orientation upright.
+        affine: Short for --shape baumberg.
+        orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright); auto takes the
+            photos as upright, unless orienting every keypoint gives more inliers.
+        shape: Elliptic regions, for surfaces seen from the side: the path of AffNet's weights, baumberg, or none.
         score_threshold: Leave out keypoints of a lower score; by default as usual for the detector.
         spread: Take keypoints evenly over the photo, not the strongest anywhere.
         mask: Two pictures as large as the photos; where they are black there are no keypoints.
         matcher: What matches them: nearest, or the path of LighterGlue's weights for XFeat's features.
-        geometry: What the inliers agree on.
+        geometry: What the inliers agree on. Auto: essential where both focal lengths are known and fit the matches,
+            one unknown focal length (shared-focal) where it fits photos of one size, else fundamental.
+        focal: Focal length in pixels of both photos, or of each; by default as EXIF tells, if it does.
         threshold: How many pixels of the original photo an inlier may be from it; by default as calibrated for the
             model.
         ratio: Keep a match only if it is nearer than this times the runner-up; by default as calibrated for the
@@ -87,6 +96,8 @@ def run(
         max_keypoints=max_keypoints,
         upright=upright,
         affine=affine,
+        orientation=orientation,
+        shape=shape,
         score_threshold=score_threshold,
         spread=spread,
         masks=(mask[0], mask[1]) if mask else None,
@@ -95,12 +106,16 @@ def run(
         fginn=fginn,
         geometry=geometry,
         threshold=threshold,
+        focal=_focal(focal),
     )
     lines = [f"{len(found.matches)} matches, {found.verdict}."]
+    if found.geometry.why:
+        lines += [f"Geometry: {found.geometry.name}, since {found.geometry.why}."]
     data = {
         "keypoints": [len(each) for each in found.features],
         "matches": len(found.matches),
         "inliers": len(found.inliers),
+        "geometry": found.geometry.name,
         "model": None if found.geometry.model is None else found.geometry.model.tolist(),
         "points": found.points(found.inliers).round(3).tolist(),
         "picture": str(out),
@@ -120,3 +135,9 @@ def run(
     seconds = {**found.seconds, "draw": time.perf_counter() - start}
     lines += [f"The picture is {out} ({sum(seconds.values()):.1f} s)."]
     return Report("\n".join(lines), data | {"seconds": {stage: round(spent, 4) for stage, spent in seconds.items()}})
+
+
+def _focal(given: tuple[float, ...]) -> float | tuple[float, float] | None:
+    if len(given) > 2:
+        raise BadInput(f"give one focal length of both photos, or one of each, not {len(given)}.")
+    return None if not given else given[0] if len(given) == 1 else (given[0], given[1])

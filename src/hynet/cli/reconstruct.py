@@ -29,6 +29,8 @@ def run(
     model: str = "default",
     detector: str = "dog",
     max_keypoints: int = KEYPOINTS,
+    orientation: Literal["auto", "upright", "gradient"] = "auto",
+    shape: str = "none",
     features: Path | None = None,
     pairs: str = "auto",
     ratio: float | None = None,
@@ -45,6 +47,9 @@ def run(
         model: What describes keypoints: a name, or the path of weights.
         detector: What finds them: dog, keynet, or the path of a Key.Net of your own.
         max_keypoints: Keypoints per photo, the strongest.
+        orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright); auto looks at
+            some of the photos: upright, unless some were turned against others.
+        shape: Elliptic regions, for surfaces seen from the side: the path of AffNet's weights, baumberg, or none.
         features: Anyone's features in hloc's layout, instead of detector and model.
         pairs: exhaustive, retrieval, sequence, or a file with two names a line; auto is exhaustive for up to 200 photos
             and retrieval beyond.
@@ -54,7 +59,7 @@ def run(
             COLMAP writes it, MODEL,NUMBER,NUMBER...
         mapper: Photo by photo, or all at once.
     """
-    settings = Settings(detector, model, max_keypoints, extractor=extractor)
+    settings = Settings(detector, model, max_keypoints, orientation=orientation, shape=shape, extractor=extractor)
     with bar() as progress:
         done = reconstruct(
             photos,

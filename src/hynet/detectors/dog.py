@@ -1,17 +1,30 @@
-"""Difference of Gaussians: the extrema that SIFT detects, by OpenCV."""
+"""Difference of Gaussians: the extrema that SIFT detects, where OpenCV finds them.
+
+OpenCV orients every extremum before the best are chosen, and finds none fainter than a threshold set beforehand. Here
+only what is kept is oriented, and the threshold goes as low as the number asked for needs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import cv2
 import numpy as np
 
 from ..errors import BadInput
 from ..types import Array, Keypoints
-from .selection import best, masked
+from . import orientation
+from .selection import best_rows, inside
 
 LAYERS = 3  # scales in an octave, as Lowe
+SIGMA, CAMERA_BLUR = 1.6, 0.5  # pixels: of the first Gaussian of an octave, and of what a camera does
+EDGE = 10.0  # an extremum that is this many times as long as wide lies on an edge
+BORDER = 5  # pixels of each octave without keypoints
+MOVES = 5  # to neighbouring pixels or layers, after which an extremum is given up
+FAINTEST = 0.0005  # contrast, white being 1: an eighth of a grey level; what is weaker is rounding
+CANDIDATES = 4  # extrema refined in an octave for each keypoint asked for; about a third of them lie on edges
 
 
 @dataclass(frozen=True)
@@ -22,7 +35,7 @@ class DoG:
     """
 
     max_keypoints: int = 2048
-    score_threshold: float = 0.02 / LAYERS  # contrast of the blob, white being 1; COLMAP's default
+    score_threshold: float | None = None  # contrast of the blob, white being 1; None: the number asked for decides
     upright: bool = False  # no orientation: one keypoint a place, angle 0
     spread: bool = False  # evenly over the photo instead of the strongest anywhere
 
@@ -32,18 +45,110 @@ class DoG:
 
     def __call__(self, image: Array, mask: Array | None = None) -> Keypoints:
         """(H, W) grey uint8 -> Keypoints, highest score first. Only where the mask (H, W) is not zero."""
-        sift = cv2.SIFT.create(
-            nOctaveLayers=LAYERS,
-            contrastThreshold=self.score_threshold * LAYERS,
-            # Without it every position is 0.25 px too far right and down: a half pixel of the doubled photo.
-            enable_precise_upscale=True,
-        )
-        found = sift.detect(image)
-        table = np.array([(*point.pt, point.size, point.angle, point.response) for point in found]).reshape(-1, 5)
-        if self.upright:  # a place with two orientations is still one place
-            table[:, 3] = 0
-            table = np.unique(table, axis=0)
-        x, y, size, degrees, response = table.T
-        keypoints = Keypoints.from_circles(np.column_stack([x, y]), size / 2, np.radians(degrees), np.abs(response))
-        keypoints = masked(keypoints, mask, image.shape)
-        return best(keypoints, self.max_keypoints, spread_over=image.shape if self.spread else None)
+        least = FAINTEST if self.score_threshold is None else self.score_threshold
+        spread_over = image.shape if self.spread else None
+        tables = [np.zeros((0, 4))]
+        for octave, stack in enumerate(_octaves(image)):
+            pixel = 2.0 ** (octave - 1)  # of the octave, in pixels of the photo
+            places = _extrema(stack, least / 2)  # the contrast may be higher between the pixels
+            places = places[inside(places[:, :0:-1] * pixel, mask, image.shape)]
+            contrast = np.abs(stack[tuple(places.T)])
+            strongest = best_rows(places[:, :0:-1] * pixel, contrast, CANDIDATES * self.max_keypoints, spread_over)
+            table = _refined(stack, places[strongest])
+            table[:, :3] *= pixel
+            tables.append(table[table[:, 3] >= least])
+        x, y, sigma, contrast = np.concatenate(tables).T
+        xy = np.column_stack([x, y])
+        rows = np.flatnonzero(inside(xy, mask, image.shape))
+        rows = rows[best_rows(xy[rows], contrast[rows], self.max_keypoints, spread_over)]
+        keypoints = Keypoints.from_circles(xy[rows], sigma[rows], np.zeros(len(rows)), contrast[rows])
+        return keypoints if self.upright else orientation.oriented(image, keypoints)[: self.max_keypoints]
+
+
+def _octaves(image: Array) -> Iterator[Array]:
+    """Differences of neighbouring Gaussians (LAYERS + 2, h, w), of the photo doubled, then ever smaller; white is 1.
+
+    Each is gone when the next is asked for: fresh memory for every picture would take as long as the blurring.
+    """
+    height, width = image.shape
+    to_half = np.array([[0.5, 0, 0], [0, 0.5, 0]], np.float32)  # pixel (0, 0) stays where it is
+    doubled = cv2.warpAffine(
+        image.astype(np.float32) / 255,
+        to_half,
+        (2 * width, 2 * height),
+        flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
+        borderMode=cv2.BORDER_REFLECT,
+    )
+    first = cv2.GaussianBlur(doubled, (0, 0), np.sqrt(SIGMA**2 - (2 * CAMERA_BLUR) ** 2))
+    sigmas = SIGMA * 2 ** (np.arange(LAYERS + 3) / LAYERS)
+    stacks, spare = np.empty((LAYERS + 2) * first.size, np.float32), doubled.ravel()
+    while min(first.shape) > 2 * BORDER:
+        stack = stacks[: (LAYERS + 2) * first.size].reshape(-1, *first.shape)
+        blurred, more = first, spare[: first.size].reshape(first.shape)
+        for layer, (before, after) in enumerate(pairwise(sigmas)):
+            cv2.GaussianBlur(blurred, (0, 0), np.sqrt(after**2 - before**2), dst=more)
+            cv2.subtract(more, blurred, dst=stack[layer])
+            blurred, more = more, blurred
+            if layer == LAYERS - 1:
+                smaller = blurred[::2, ::2].copy()  # of twice the first sigma: it begins the next octave
+        yield stack
+        first = smaller
+
+
+def _extrema(stack: Array, least: float) -> Array:
+    """(N, 3) layer, row and column of the values that are the largest or smallest of the 27 around them."""
+    _, height, width = stack.shape
+    window = np.ones((3, 3), np.uint8)
+    nine = [row * width + column for row in (0, -1, 1) for column in (0, -1, 1)]
+    above_and_below = [layer * height * width + step for step in nine for layer in (-1, 1)]
+    every = stack.ravel()
+    found = [np.zeros(0, np.int64)]
+    for layer, values in enumerate(stack[1:-1], start=1):
+        for sign, extreme in ((1, cv2.dilate), (-1, cv2.erode)):
+            peak = (values == extreme(values, window)) & (values > least if sign > 0 else values < -least)
+            peak[:BORDER] = peak[-BORDER:] = peak[:, :BORDER] = peak[:, -BORDER:] = False
+            places = np.flatnonzero(peak) + layer * height * width  # flat: far faster than three columns
+            for step in above_and_below:
+                places = places[sign * every[places + step] <= sign * every[places]]
+            found.append(places)
+    return np.column_stack(np.unravel_index(np.concatenate(found), stack.shape))
+
+
+def _refined(stack: Array, places: Array) -> Array:
+    """(N, 3) extrema -> (M, 4) x, y, sigma in pixels of the octave and contrast; those on edges are left out."""
+    limits = np.array(stack.shape) - [2, BORDER + 1, BORDER + 1]
+    found = [np.zeros((0, 4))]
+    going = places
+    for _ in range(MOVES):
+        value, slope, bend = _derivatives(stack, going)
+        solvable = np.abs(np.linalg.det(bend)) > 1e-20
+        going, value, slope, bend = (each[solvable] for each in (going, value, slope, bend))
+        away = -np.linalg.solve(bend, slope[:, :, None])[:, :, 0]  # (n, 3) layers, rows, columns
+        there = (np.abs(away) < 0.5).all(1)
+        trace, area = bend[:, 1, 1] + bend[:, 2, 2], bend[:, 1, 1] * bend[:, 2, 2] - bend[:, 1, 2] ** 2
+        kept = there & (area > 0) & (EDGE * trace**2 < (EDGE + 1) ** 2 * area)
+        layer, y, x = (going + away)[kept].T
+        contrast = np.abs(value + 0.5 * (slope * away).sum(1))[kept]
+        found.append(np.column_stack([x, y, SIGMA * 2 ** (layer / LAYERS), contrast]))
+        near = ~there & (np.abs(away) < max(stack.shape)).all(1)
+        going = going[near] + np.rint(away[near]).astype(np.int64)
+        going = going[(going >= [1, BORDER, BORDER]).all(1) & (going <= limits).all(1)]
+    return np.unique(np.concatenate(found), axis=0)  # two may have moved to one place
+
+
+def _derivatives(stack: Array, places: Array) -> tuple[Array, Array, Array]:
+    """Values (N,), first (N, 3) and second (N, 3, 3) derivatives along layers, rows and columns."""
+
+    def at(*step: int) -> Array:
+        return stack[tuple((places + step).T)].astype(np.float64)
+
+    axes = np.eye(3, dtype=int)
+    middle = at(0, 0, 0)
+    slope = np.stack([(at(*axis) - at(*-axis)) / 2 for axis in axes], 1)
+    bend = np.empty((len(places), 3, 3))
+    for a in range(3):
+        bend[:, a, a] = at(*axes[a]) + at(*-axes[a]) - 2 * middle
+        for b in range(a):
+            plus, minus = axes[a] + axes[b], axes[a] - axes[b]
+            bend[:, a, b] = bend[:, b, a] = (at(*plus) + at(*-plus) - at(*minus) - at(*-minus)) / 4
+    return middle, slope, bend

@@ -16,7 +16,8 @@ from ..models import shipped
 from ..system.machine import cores
 from ..system.onnx_runtime import session
 from ..types import Array, Keypoints
-from .orientation import dominant, vertex
+from . import orientation
+from .orientation import vertex
 from .selection import best, masked
 
 SHIPPED = shipped("detector")["keynet"]
@@ -28,9 +29,6 @@ BORDER = 15  # pixels of each level: patches there would be mostly outside
 # Key.Net's patch is 44 pixels wide in its level; hynet.patches cuts SUPPORT_SIGMAS = 24 sigmas. A test ties the two.
 SIGMA = 44 / 24
 FLAT = 1e-3  # a maximum that stands out less, relative to itself, is none: an all-black photo has no keypoints
-
-ANGLE_SIGMA, ANGLE_RADIUS = 6.0, 13  # pixels of the level; of 2 to 11, sigmas from 6 on give the same angle most often
-AT_ONCE = 1024  # keypoints whose surroundings are gathered at once
 
 GRID = 72  # sides that the network is given are multiples of it: 72, 60 and 50 pixels at its inner levels, all even
 TILE = 13 * GRID  # pixels a side that go through the network at once: memory is bounded whatever the photo's size
@@ -78,12 +76,10 @@ class KeyNet:
             keypoints = masked(keypoints, mask, image.shape)
             keypoints = best(keypoints, round(budget), spread_over=image.shape if self.spread else None)
             budget -= len(keypoints)  # what a level leaves goes to the next
-            if not self.upright:
-                angles = dominant_angles(pixels, (keypoints.xy + 0.5) / scale - 0.5)
-                keypoints = Keypoints.from_circles(keypoints.xy, keypoints.sigma, angles, keypoints.scores)
             found.append(keypoints)
         frames, scores = (np.concatenate([getattr(some, name) for some in found]) for name in ("frames", "scores"))
-        return best(Keypoints(frames, scores), self.max_keypoints)
+        keypoints = best(Keypoints(frames, scores), self.max_keypoints)
+        return keypoints if self.upright else orientation.oriented(image, keypoints)[: self.max_keypoints]
 
 
 @lru_cache(maxsize=4)
@@ -118,21 +114,6 @@ def score_map(score: Scores, pixels: Array) -> Array:
             y, x = MARGIN * (top > 0), MARGIN * (left > 0)  # later tiles write over the seams of earlier ones
             scores[top + y : top + TILE, left + x : left + TILE] = tile[y:, x:]
     return scores[:height, :width]
-
-
-def dominant_angles(pixels: Array, xy: Array) -> Array:
-    """The direction (N,) in which the surroundings of each position (N, 2) get brighter, as SIFT finds it."""
-    dx, dy = (cv2.Scharr(pixels, cv2.CV_32F, *order) for order in ((1, 0), (0, 1)))
-    along = np.arange(-ANGLE_RADIUS, ANGLE_RADIUS + 1)
-    v, u = (grid.ravel() for grid in np.meshgrid(along, along, indexing="ij"))
-    window = np.exp(-(u**2 + v**2) / (2 * ANGLE_SIGMA**2))
-    angles = [np.zeros(0)]
-    for start in range(0, len(xy), AT_ONCE):
-        x, y = np.rint(xy[start : start + AT_ONCE]).astype(int).T
-        rows, columns = (y[:, None] + v).clip(0, len(pixels) - 1), (x[:, None] + u).clip(0, pixels.shape[1] - 1)
-        gx, gy = dx[rows, columns], dy[rows, columns]  # (n, pixels of the window)
-        angles.append(dominant(gx, gy, window))
-    return np.concatenate(angles)
 
 
 def _pyramid(image: Array) -> Iterator[Array]:

@@ -1,4 +1,4 @@
-"""Which of the keypoints found are kept: inside the mask, the best, spread over the photo. For every detector."""
+"""Which of the places found are kept: inside the mask, the best, spread over the photo. For every detector."""
 
 from __future__ import annotations
 
@@ -10,26 +10,36 @@ from ..types import Array, Keypoints
 PER_CELL = 4  # keypoints that a cell of the spreading grid would hold if they were even
 
 
-def masked(keypoints: Keypoints, mask: Array | None, shape: tuple[int, ...]) -> Keypoints:
-    """Those where the mask (H, W) is not zero."""
+def inside(xy: Array, mask: Array | None, shape: tuple[int, ...]) -> Array:
+    """(N,) bool: where the mask (H, W) is not zero."""
     if mask is None:
-        return keypoints
+        return np.ones(len(xy), bool)
     if mask.shape != shape:
         raise BadInput(f"the mask must have the photo's shape {shape}, got {mask.shape}.")
-    x, y = np.rint(keypoints.xy).astype(int).T
-    return keypoints[mask[y.clip(0, shape[0] - 1), x.clip(0, shape[1] - 1)] != 0]
+    x, y = np.rint(xy).astype(int).T
+    return mask[y.clip(0, shape[0] - 1), x.clip(0, shape[1] - 1)] != 0
+
+
+def masked(keypoints: Keypoints, mask: Array | None, shape: tuple[int, ...]) -> Keypoints:
+    """Those where the mask (H, W) is not zero."""
+    return keypoints[inside(keypoints.xy, mask, shape)]
 
 
 def best(keypoints: Keypoints, count: int, *, spread_over: tuple[int, ...] | None = None) -> Keypoints:
     """At most `count`, highest score first. Spread over a photo (H, W), the cells of a grid take turns."""
-    order = np.argsort(-keypoints.scores, kind="stable")
-    if spread_over is not None and len(keypoints):
+    return keypoints[best_rows(keypoints.xy, keypoints.scores, count, spread_over)]
+
+
+def best_rows(xy: Array, scores: Array, count: int, spread_over: tuple[int, ...] | None = None) -> Array:
+    """The rows of the places (N, 2) that `best` keeps, in its order."""
+    order = np.argsort(-scores, kind="stable")
+    if spread_over is not None and len(xy):
         height, width = spread_over
         side = max(1.0, np.sqrt(PER_CELL * height * width / count))
-        column, row = (keypoints.xy[order] // side).astype(np.int64).T
+        column, row = (xy[order] // side).astype(np.int64).T
         turn = _place_in_group(row * (width + 1) + column)
         order = order[np.argsort(turn, kind="stable")]
-    return keypoints[order[:count]]
+    return order[:count]
 
 
 def _place_in_group(groups: Array) -> Array:

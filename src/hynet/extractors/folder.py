@@ -30,6 +30,7 @@ from .hloc_file import columns, h5_names, open_features, write_settings
 from .masking import extract_unmasked
 from .patchwise import Extractor
 from .settings import Settings
+from .standing import orientation_of
 
 PART = ".part.npz"  # no temporary file of `whole` ends like this
 
@@ -75,6 +76,9 @@ def _extract_all(
     named, unreadable = _with_names(name_photos(photos))
     masks = find_masks(settings.mask, named)
     extract = extract or settings.open_extractor()  # a wrong name is told here, before anything is written
+    if isinstance(extract, Extractor) and extract.orientation == "auto":
+        settings = replace(settings, orientation=_settled(out, parts) or orientation_of([*named.values()]))
+        extract = extract.turned_as(settings.orientation)
     # Who calibrates or trains on between two runs does not mix two kinds.
     support = extract.support if isinstance(extract, Extractor) else None
     settings = replace(settings, support=support, weights=_weights(settings))
@@ -172,6 +176,16 @@ def find_masks(folder: str | None, photos: Mapping[str, Path]) -> dict[str, Path
             f"no mask in {folder} is named after a photo; that of {next(iter(photos))} ends in .png after it."
         )
     return found
+
+
+def _settled(out: Path, parts: Path) -> str | None:
+    """The orientation of an earlier run of these settings: photos that are added must not change it."""
+    note = parts / "settings.json"
+    written = note.read_text() if note.exists() else None
+    if out.exists():
+        with open_features(out) as file:
+            written = file.attrs.get("settings")
+    return None if written is None else json.loads(written).get("orientation")
 
 
 def _earlier(out: Path, settings: Settings) -> dict[str, str | None]:

@@ -57,8 +57,9 @@ class FeaturesFile:
 
 
 def columns(features: Features) -> dict[str, Array]:
-    """hloc's layout: descriptors (D, N), the rest one row a keypoint."""
+    """hloc's layout: descriptors (D, N), the rest one row a keypoint; and the focal length, where it is known."""
     keypoints = features.keypoints
+    known = {} if features.focal is None else {"focal": np.array(features.focal)}
     return {
         "keypoints": keypoints.xy,
         "descriptors": features.descriptors.T,
@@ -66,6 +67,7 @@ def columns(features: Features) -> dict[str, Array]:
         "scales": keypoints.sigma,
         "angles": keypoints.angle,
         "image_size": np.array(features.image_size),
+        **known,
     }
 
 
@@ -111,7 +113,9 @@ def read_h5(path: str | Path, name: str, photo: str | Path | None = None) -> Fea
         ratio = file.attrs.get("ratio")
         thresholds = _thresholds(file, path)
         keypoints = Keypoints.from_circles(xy, scales, angles, scores)
-        return Features(keypoints, descriptors, (width, height), None if ratio is None else float(ratio), thresholds)
+        ratio = None if ratio is None else float(ratio)
+        focal = float(group["focal"][()]) if "focal" in group else None
+        return Features(keypoints, descriptors, (width, height), ratio, thresholds, focal)
 
 
 def _thresholds(file: Any, path: str | Path) -> dict[str, float]:

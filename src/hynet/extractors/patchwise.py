@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +13,9 @@ import cv2
 from .. import images
 from ..descriptors.loading import load
 from ..detectors import open_detector
-from ..detectors import shape as affine_shape
+from ..detectors.affine_network import AffineNetwork
+from ..detectors.orientation import oriented
+from ..detectors.shape import baumberg
 from ..errors import BadInput
 from ..patches import SUPPORT_SIGMAS, cut
 from ..types import Array, Descriptor, Detector, Features, Keypoints
@@ -18,6 +23,8 @@ from .calibrated import Calibration, saved
 
 # Keypoints are looked for in a photo of at most this side, as hloc does for SIFT: time and memory stay bounded.
 LONGEST = 1600
+
+ORIENTATIONS = ("auto", "upright", "gradient")
 
 
 class Extractor:
@@ -29,7 +36,10 @@ class Extractor:
     detector, descriptor: a name, the path of weights, or an object of one's own.
     score_threshold: keypoints of a lower score are left out; None: as usual for the detector.
     spread: evenly over the photo instead of the strongest anywhere.
-    affine: elliptic regions, for surfaces seen from the side.
+    orientation: "gradient" turns each keypoint to where it gets brighter, "upright" none; "auto" leaves it to who sees
+        several photos (`match_photos`, `extract_all`), and is "gradient" for one photo alone.
+    shape: elliptic regions, for surfaces seen from the side: the path of AffNet's weights, or "baumberg".
+    upright, affine: short for orientation="upright" and shape="baumberg".
     support: full width of a patch in detector sigmas; None: as calibrated, or as the model was trained.
     """
 
@@ -45,6 +55,8 @@ class Extractor:
         spread: bool = False,
         affine: bool = False,
         support: float | None = None,
+        orientation: str = "auto",
+        shape: str | Path = "none",
     ) -> None:
         if longest < 1:
             raise BadInput(f"the longest side must be at least 1 pixel, got {longest}.")
@@ -53,42 +65,63 @@ class Extractor:
         asked = {"score_threshold": score_threshold, "spread": spread or None}
         options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
         calibration = Calibration()
+        if orientation not in ORIENTATIONS:
+            raise BadInput(
+                f"no orientation {orientation!r}; choose {', '.join(ORIENTATIONS[:-1])} or {ORIENTATIONS[-1]}."
+            )
+        self.orientation = "upright" if upright else orientation
+        self._reshape = _open_shape("baumberg" if affine and shape == "none" else shape)
+        self._orients = self._reshape is not None or isinstance(detector, str | Path)  # one's own may bring its angles
         if isinstance(detector, str | Path):
             if isinstance(descriptor, str | Path):
                 calibration = saved(descriptor, str(detector))
-            # The affine shape brings its own orientation, one a place.
-            detector = open_detector(detector, max_keypoints=max_keypoints, upright=upright or affine, **options)
+            detector = open_detector(detector, max_keypoints=max_keypoints, upright=True, **options)
         self.detector = detector
         self.descriptor = load(descriptor) if isinstance(descriptor, str | Path) else descriptor
         self.longest = longest
-        self.upright = upright
-        self.affine = affine
+        self.max_keypoints = max_keypoints
         # What the photos of the user were found to want, else what the model says of itself.
         trained = self.descriptor.support or SUPPORT_SIGMAS
         self.support = support or calibration.support or trained
         self.ratio: float | None = calibration.ratio or self.descriptor.ratio
         self.thresholds = calibration.thresholds  # geometry -> pixels; like the ratio, they travel with the features
 
+    def turned_as(self, orientation: str) -> Extractor:
+        """The same with another orientation."""
+        other = copy(self)
+        other.orientation = orientation
+        return other
+
     def __call__(self, photo: str | Path | Array, mask: str | Path | Array | None = None) -> Features:
         """The features of a photo, none of them where the mask, a picture of the same size, is black."""
         image = images.read(photo)
-        return self.describe(image, self.detect(image, None if mask is None else images.read(mask)))
+        features = self.describe(image, self.detect(image, None if mask is None else images.read(mask)))
+        return features if not isinstance(photo, str | Path) else replace(features, focal=images.focal(photo))
 
     def detect(self, image: Array, mask: Array | None = None) -> Keypoints:
-        """(H, W) grey -> Keypoints, found in the photo made small enough; none where the mask (H, W) is zero."""
+        """(H, W) grey -> Keypoints, turned as asked for; none where the mask (H, W) is zero."""
+        found = self.detect_upright(image, mask)
+        return found if self.orientation == "upright" else self.orient(image, found)
+
+    def detect_upright(self, image: Array, mask: Array | None = None) -> Keypoints:
+        """The same, not yet turned: found in the photo made small enough, and shaped."""
         if mask is not None:
             check_mask(mask, image.shape)
         small, scale = images.shrink(image, self.longest)
         if mask is not None and scale != 1:
             mask = cv2.resize(mask, small.shape[::-1], interpolation=cv2.INTER_NEAREST)
         found = self.detector(small) if mask is None else self.detector(small, mask)
-        if self.affine:
-            found = affine_shape.adapted(small, found, upright=self.upright)
+        if self._reshape is not None:
+            found = self._reshape(small, found, self.support)
         if scale == 1:
             return found
         frames = found.frames / scale
         frames[:, :, 2] = images.unshrink(found.xy, scale)
         return Keypoints(frames, found.scores)
+
+    def orient(self, image: Array, upright: Keypoints) -> Keypoints:
+        """Each turned to where it gets brighter; no more than asked for."""
+        return oriented(image, upright)[: self.max_keypoints] if self._orients else upright
 
     def describe(self, image: Array, keypoints: Keypoints) -> Features:
         """(H, W) grey and any keypoints in it -> Features."""
@@ -99,6 +132,21 @@ class Extractor:
     def patches(self, image: Array, keypoints: Keypoints) -> Array:
         """What the descriptor looks at: (N, S, S) uint8."""
         return cut(image, keypoints, self.descriptor.patch_size, self.support)
+
+
+Reshape = Callable[[Array, Keypoints, float], Keypoints]  # grey photo, keypoints, width of the patches in sigmas
+
+
+def _open_shape(shape: str | Path) -> Reshape | None:
+    if shape == "none":
+        return None
+    if shape == "baumberg":
+        return lambda image, keypoints, support: baumberg(image, keypoints)
+    if shape == "affine-network" and not Path(shape).exists():
+        raise BadInput("no network for affine shapes ships yet; give the path of AffNet's weights as the shape.")
+    if not Path(shape).exists():
+        raise BadInput(f"no shape {str(shape)!r}; choose none or baumberg, or give the path of AffNet's weights.")
+    return AffineNetwork(shape)
 
 
 def check_mask(mask: Array, shape: tuple[int, ...]) -> None:

@@ -13,6 +13,8 @@ PATCHWISE = {
     "detector": "detector",
     "descriptor": "model",
     "upright": "upright",
+    "orientation": "orientation",
+    "shape": "shape",
     "longest": "longest",
     "affine": "affine",
     "score_threshold": "score-threshold",
@@ -36,6 +38,8 @@ class Settings:
     mask: str | None = None  # folder of masks, that of a/b.jpg named a/b.jpg.png as in COLMAP
     support: float | None = None  # None: as calibrated, or as the model was trained
     weights: str | None = None  # fingerprint of the files of weights; filled in by extract_all
+    orientation: str = "auto"  # extract_all decides by what the photos show
+    shape: str = "none"  # or "baumberg", or the path of AffNet's weights
     extractor: str | None = None  # name, weights or features file of an extractor, in place of detector and descriptor
 
     @property
@@ -58,6 +62,8 @@ class Settings:
             score_threshold=self.score_threshold,
             spread=self.spread,
             support=self.support,
+            orientation=self.orientation,
+            shape=self.shape,
         )
 
     def check_alone(self, extractor: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -20,10 +20,11 @@ from ..extractors import MAX_KEYPOINTS, PhotoExtractor
 from ..extractors.masking import extract_unmasked
 from ..extractors.patchwise import Extractor
 from ..extractors.settings import Settings
-from ..geometry import DEGENSAC
+from ..geometry import DEGENSAC, Fit
 from ..patches import SUPPORT_SIGMAS, cut
-from ..types import Array, Features, Matches
+from ..types import Array, Features, Keypoints, Matches
 from . import Matcher, open_matcher
+from .turning import stand_alike
 from .verification import THRESHOLDS, verify
 
 Photo = str | Path | Array
@@ -36,8 +37,9 @@ PATCH_SIZE = 32  # pixels, of what is shown of features that were not described 
 class FoundGeometry:
     """What the inliers agree on."""
 
-    name: str  # fundamental, homography or essential; none: the matches were not verified
+    name: str  # as for `verify`, where auto is what it chose; none: the matches were not verified
     model: Array | None  # (3, 3), from the first photo to the second; None: there is none
+    why: str = ""  # why auto chose it
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,14 +117,17 @@ def match_photos(
     max_keypoints: int | None = None,
     upright: bool = False,
     affine: bool = False,
+    orientation: str = "auto",
+    shape: str | Path = "none",
     score_threshold: float | None = None,
     spread: bool = False,
     masks: tuple[Photo, Photo] | None = None,
     matcher: str | Path | Matcher = "nearest",
     ratio: float | None = None,
     fginn: float | None = None,
-    geometry: str = "fundamental",
+    geometry: str = "auto",
     threshold: float | None = None,
+    focal: float | tuple[float, float] | None = None,
 ) -> MatchedPhotos:
     """Extract, match, verify.
 
@@ -130,11 +135,13 @@ def match_photos(
     max_keypoints: per photo; None: 2048, or as an extractor that is an object was made.
     masks: two pictures as large as the photos; where they are black there are no keypoints.
     matcher: "nearest", the path of LighterGlue's weights, or an object; ratio and fginn are options of "nearest".
-    geometry: "fundamental", "homography", "essential", or "none" to keep all matches.
+    orientation: "auto" takes the photos as upright unless orienting every keypoint gives more inliers.
+    shape: elliptic regions: the path of AffNet's weights, or "baumberg".
+    geometry: as for `verify`, or "none" to keep all matches.
+    focal: focal length in pixels, of both photos or of each; None: by EXIF, where the photos are files that tell it.
     threshold: pixels of the original photo from the geometry, of an inlier; None: as calibrated, else as usual.
     """
-    if geometry != "none":
-        choose({**THRESHOLDS, "none": None}, geometry, "geometry")
+    choose({"auto": None, **THRESHOLDS, "none": None}, geometry, "geometry")
     if not isinstance(model, str | Path):
         raise BadInput("model is a name or a path; give a descriptor as extractor=hynet.Extractor(descriptor=...).")
     settings = Settings(
@@ -143,15 +150,18 @@ def match_photos(
         MAX_KEYPOINTS if max_keypoints is None else max_keypoints,
         upright,
         affine=affine,
+        orientation=orientation,
+        shape=str(shape),
         score_threshold=score_threshold,
         spread=spread,
         extractor=str(extractor) if isinstance(extractor, str | Path) else None,
     )
-    if geometry == "fundamental":
+    if geometry in ("auto", "fundamental"):
         DEGENSAC.start()  # its process is ready by the time there are matches
     clock = _Clock()
     with clock("read"):
         photos = images.read(first), images.read(second)  # (H, W) grey each
+        focals = _focals(focal, first, second)
         black = (None, None) if masks is None else (images.read(masks[0]), images.read(masks[1]))
     with clock("load"):
         if extractor is None or isinstance(extractor, str | Path):
@@ -162,33 +172,83 @@ def match_photos(
                 raise BadInput("an extractor that is an object has its own max_keypoints; leave max_keypoints out.")
             extract = extractor
         found_by = _opened(matcher, ratio, fginn)
+
+    def compare(features: Sequence[Features]) -> _Compared:
+        a, b = (
+            each if known is None else replace(each, focal=known) for each, known in zip(features, focals, strict=True)
+        )
+        with clock("match"):
+            matches = found_by(a, b)
+        with clock("verify"):
+            asked = "fundamental" if geometry == "none" else geometry
+            return _Compared((a, b), matches, verify(a, b, matches, asked, threshold=threshold))
+
     if isinstance(extract, Extractor):
-        with clock("detect"), ThreadPoolExecutor(2) as both:
-            keypoints = list(both.map(extract.detect, photos, black))
-        with clock("describe"):
-            features = extract.describe(photos[0], keypoints[0]), extract.describe(photos[1], keypoints[1])
+        found = _compared_as_they_stand(extract, photos, black, compare, clock)
     else:
         with clock("extract"):
             features = extract_unmasked(extract, first, black[0]), extract_unmasked(extract, second, black[1])
-    with clock("match"):
-        matches = found_by(*features)
-    with clock("verify"):
-        if geometry == "none":
-            inliers, fitted = np.ones(len(matches), bool), None
-        else:
-            fit = verify(*features, matches, geometry, threshold=threshold)
-            inliers, fitted = fit.inliers, fit.model
+        found = compare(features)
+    matches, fit = found.matches, found.fit
+    if geometry == "none":
+        fit = Fit(matches, None, np.ones(len(matches), bool))
     return MatchedPhotos(
         photos,
-        features,
+        found.features,
         matches,
-        inliers=matches[inliers],
-        is_inlier=inliers,
-        geometry=FoundGeometry(geometry, fitted),
+        inliers=fit.matches,
+        is_inlier=fit.inliers,
+        geometry=FoundGeometry(fit.geometry, fit.model, fit.why),
         seconds=clock.seconds,
         patch_size=extract.descriptor.patch_size if isinstance(extract, Extractor) else PATCH_SIZE,
         support=extract.support if isinstance(extract, Extractor) else SUPPORT_SIGMAS,
     )
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """What one description of the two photos gave."""
+
+    features: tuple[Features, Features]
+    matches: Matches
+    fit: Fit
+
+
+def _compared_as_they_stand(
+    extract: Extractor,
+    photos: tuple[Array, Array],
+    masks: tuple[Array | None, Array | None],
+    compare: Callable[[Sequence[Features]], _Compared],
+    clock: _Clock,
+) -> _Compared:
+    """Upright where that gives enough; otherwise with oriented keypoints too, and what has more inliers."""
+
+    def describe(keypoints: Sequence[Keypoints]) -> _Compared:
+        with clock("describe"):
+            features = [extract.describe(*each) for each in zip(photos, keypoints, strict=True)]
+        return compare(features)
+
+    with clock("detect"), ThreadPoolExecutor(2) as both:
+        keypoints = list(both.map(extract.detect_upright, photos, masks))
+    found = None
+    if extract.orientation != "gradient":
+        found = describe(keypoints)
+        if extract.orientation == "upright" or stand_alike(*found.features, found.fit.matches):
+            return found
+    with clock("detect"):
+        keypoints = [extract.orient(*each) for each in zip(photos, keypoints, strict=True)]
+    oriented = describe(keypoints)
+    return oriented if found is None or len(oriented.fit) > len(found.fit) else found
+
+
+def _focals(focal: float | tuple[float, float] | None, *photos: Photo) -> list[float | None]:
+    """Of each photo, as told or by its EXIF."""
+    if focal is None:
+        return [images.focal(photo) if isinstance(photo, str | Path) else None for photo in photos]
+    told = [*focal] if isinstance(focal, tuple) else [focal, focal]
+    if len(told) != 2 or not all(np.isfinite(each) and each > 0 for each in told):
+        raise BadInput("give one focal length of both photos, or one of each, in pixels above 0.")
+    return [*told]
 
 
 def _opened(matcher: str | Path | Matcher, ratio: float | None, fginn: float | None) -> Matcher:

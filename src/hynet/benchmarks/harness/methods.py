@@ -17,10 +17,11 @@ import numpy as np
 from ... import detectors, extractors, images, matchers, models, patches, types
 from ...detectors import DETECTORS
 from ...errors import BadData, BadInput
-from ...extractors import PhotoExtractor, find_extractor, open_extractor, patchwise
+from ...extractors import PhotoExtractor, find_extractor, open_extractor, patchwise, standing
 from ...extractors.calibrated import saved
 from ...extractors.hloc_file import FeaturesFile
 from ...extractors.patchwise import Extractor
+from ...extractors.standing import orientation_of
 from ...matchers import Matcher, open_matcher
 from ...system import cache, fingerprints
 from ...system.parts import find_part
@@ -39,7 +40,9 @@ class Setting:
 
     detectors: Sequence[str] = ("dog",)  # of patch descriptors
     max_keypoints: int = 2048
-    upright: bool = False  # of patch descriptors
+    upright: bool = False  # of patch descriptors: short for orientation="upright"
+    orientation: str = "auto"  # of patch descriptors; auto: by folder, whose photos are one collection
+    shape: str = "none"  # of patch descriptors
     given: Mapping[Path, Path] = field(default_factory=dict)  # photo -> file of its keypoints, in place of a detector
     read_given: Callable[[Path], Keypoints] | None = None  # reads such a file
 
@@ -47,7 +50,8 @@ class Setting:
         """For the notes of a table."""
         if self.given:
             return "Patch descriptors: the keypoints that the scenes bring along. Others find their own."
-        turned = "upright" if self.upright else "oriented"
+        turned = {"upright": "upright", "gradient": "oriented"}.get("upright" if self.upright else self.orientation, "")
+        turned = turned or "upright (oriented in folders where some photos were turned)"
         return (
             f"Patch descriptors: the same {turned} keypoints of {' and of '.join(self.detectors)}, at most "
             f"{self.max_keypoints:,} per photo. Others find their own, as many."
@@ -77,7 +81,9 @@ def enter(
         raise BadInput("patch descriptors need a detector; name one, such as dog.")
     names = [_name(model) for model in models]
     asked = [*models, *(name for name in SANITY if name not in names)]
-    methods = [method for model in asked for method in _made(model, setting)]
+    auto = setting.orientation == "auto" and not setting.upright
+    turned = _turned([photo for photo in photos if photo not in setting.given]) if auto else {}
+    methods = [method for model in asked for method in _made(model, setting, turned)]
     stems = [path.stem for path in files]
     methods += [
         _from_file(path, str(path) if stems.count(path.stem) > 1 else path.stem, photos, setting) for path in files
@@ -94,13 +100,13 @@ def key(method: Method, photo: Path) -> Mapping[str, Any]:
     return {"what": "features", "method": method.fingerprint, "photo": fingerprints.content(photo)}
 
 
-def _made(model: Model, setting: Setting) -> list[Method]:
+def _made(model: Model, setting: Setting, turned: Mapping[Path, str]) -> list[Method]:
     """One row; of a patch descriptor one for each detector. DETECTOR+DESCRIPTOR and EXTRACTOR+MATCHER are one row."""
     name = _name(model)
     first, _, second = name.rpartition("+")
     if isinstance(model, str | Path) and first and not Path(name).is_file():
         if find_part(DETECTORS, first) is not None:
-            return [replace(_patchwise(contestants.entered(second), first, setting), name=name)]
+            return [replace(_patchwise(contestants.entered(second), first, setting, turned), name=name)]
         return [_with_matcher(name, open_extractor(first, setting.max_keypoints), first, second, setting)]
     # "patchwise" is not a method here: each patch descriptor is one, with the detectors of the setting.
     if isinstance(model, str | Path) and name != "patchwise":
@@ -108,33 +114,57 @@ def _made(model: Model, setting: Setting) -> list[Method]:
         if extract is not None:
             return [_end_to_end(name, extract, setting)]
     contestant = model if isinstance(model, Contestant) else contestants.entered(name)
-    return [_patchwise(contestant, detector, setting) for detector in setting.detectors]
+    return [_patchwise(contestant, detector, setting, turned) for detector in setting.detectors]
 
 
 def _name(model: Model) -> str:
     return model.name if isinstance(model, Contestant) else str(model)
 
 
-def _patchwise(contestant: Contestant, detector: str, setting: Setting) -> Method:
+def _turned(photos: Sequence[Path]) -> dict[Path, str]:
+    """Photo -> the orientation that suits its folder."""
+    folders: dict[Path, list[Path]] = {}
+    for photo in photos:
+        folders.setdefault(photo.parent, []).append(photo)
+
+    def orientation(some: Sequence[Path]) -> str:
+        of = {"what": "turned", "photos": [fingerprints.content(photo) for photo in some]}
+        of |= {"code": fingerprints.code(standing, *DETECTION, patches)}
+        return "gradient" if cache.array(of, lambda: np.array(orientation_of(some) == "gradient")) else "upright"
+
+    found = {folder: orientation(sorted(some)) for folder, some in folders.items()}
+    return {photo: found[photo.parent] for photo in photos}
+
+
+def _patchwise(contestant: Contestant, detector: str, setting: Setting, turned: Mapping[Path, str]) -> Method:
     calibration = saved(contestant.name, detector, personal=False)
     extract = Extractor(
-        detector, contestant.descriptor, setting.max_keypoints, setting.upright, support=calibration.support
+        detector,
+        contestant.descriptor,
+        setting.max_keypoints,
+        setting.upright,
+        support=calibration.support,
+        orientation=setting.orientation,
+        shape=setting.shape,
     )
     ratio = calibration.ratio or extract.ratio
     known_as = detector if detector in detectors.DETECTORS else fingerprints.content(Path(detector))
-    found_by: dict[str, Any] = {"detector": known_as, "most": setting.max_keypoints, "upright": setting.upright}
-    found_by |= {"code": fingerprints.code(*DETECTION, *_from_outside(extract.detector))}
+    found_by: dict[str, Any] = {"detector": known_as, "most": setting.max_keypoints, "orientation": extract.orientation}
+    code = fingerprints.code(*DETECTION, *_from_outside(extract.detector))
+    found_by |= {"shape": _known_shape(setting.shape), "code": code}
     if setting.given:
         found_by |= {"given": [fingerprints.content(file) for file in setting.given.values()]}
+    stand = sorted((fingerprints.content(photo), turn) for photo, turn in turned.items())
     described_by = [contestant.fingerprint, extract.support, fingerprints.code(patches)]
 
     def keypoints(image: Array, photo: Path) -> Keypoints:
         if setting.read_given is not None and photo in setting.given:
             return setting.read_given(setting.given[photo])
-        where = {"what": "keypoints", **found_by, "photo": fingerprints.content(photo)}
+        turn = turned.get(photo, extract.orientation)
+        where = {"what": "keypoints", **found_by, "orientation": turn, "photo": fingerprints.content(photo)}
 
         def detect() -> dict[str, Array]:
-            found = extract.detect(image)
+            found = extract.turned_as(turn).detect(image)
             return {"frames": found.frames, "scores": found.scores}
 
         return Keypoints(**cache.arrays(where, detect))
@@ -144,8 +174,12 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting) -> Metho
         return replace(extract.describe(image, keypoints(image, photo)), ratio=ratio)
 
     name = contestant.name if len(setting.detectors) == 1 else f"{detector}+{contestant.name}"
-    known = None if contestant.fingerprint is None else fingerprints.values([found_by, described_by])
+    known = None if contestant.fingerprint is None else fingerprints.values([found_by, stand, described_by])
     return _cached(Method(name, features, known), ratio)
+
+
+def _known_shape(shape: str) -> str:
+    return fingerprints.content(Path(shape)) if Path(shape).is_file() else shape
 
 
 def _end_to_end(name: str, extract: PhotoExtractor, setting: Setting) -> Method:

@@ -49,7 +49,11 @@ class ImcOptions:
     task: Task = "stereo"  # pairs of photos; models from bags of 5, 10 and 25; or both tasks and their average
     detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
     max_keypoints: int = 2048  # per photo, the strongest; 2,048 and 8,000 are the challenge's
-    upright: bool = False  # patch descriptors use no orientation; the challenge's photos stand upright
+    upright: bool = False  # short for orientation upright
+    # of patch descriptors: turned to where it gets brighter (gradient) or not (upright); auto: upright, but gradient in
+    # a folder where some photos were turned against others
+    orientation: Literal["auto", "upright", "gradient"] = "auto"
+    shape: str = "none"  # of patch descriptors: none, baumberg, or the path of AffNet's weights
     ratio: float | None = None  # one ratio test for all; by default each model's own, and 0.9 where it has none
     seeds: int = 1  # stereo: how often each pair is fitted; scores are averaged
     bags: int | None = None  # multiview: the most bags of each size; by default 100, 50 and 25
@@ -69,7 +73,7 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
         colmap.pycolmap()  # a missing package is told before anything is described
     found = scenes.load(data)
     photos = [view.photo for scene in found for view in scene.views.values()]
-    setting = Setting(options.detector, options.max_keypoints, options.upright)
+    setting = Setting(options.detector, options.max_keypoints, options.upright, options.orientation, options.shape)
     methods = enter(models, setting, files=options.features, photos=photos)
     rival = comparing.rival([method.name for method in methods], options.against)
     ratios = {

@@ -1,0 +1,63 @@
+"""Affine shapes by a network that learnt which ellipses match best (AffNet, ECCV 2018). Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from ..errors import BadWeights, need
+from ..patches import SUPPORT_SIGMAS, cut
+from ..system.machine import cores
+from ..system.onnx_runtime import session
+from ..types import Array, Keypoints
+from .shape import reshaped
+
+SIDE = 32  # pixels of the patch that the network looks at
+OUTPUT = "shapes"
+TILE = 16  # patches a call: few enough that what is between the layers stays in the cache
+
+
+Numbers = Callable[[Array], Array]  # (n, SIDE, SIDE) uint8 -> (n, 3)
+
+
+class AffineNetwork:
+    """Round keypoints -> elliptic ones of the same places and areas, the vertical of the photo kept vertical."""
+
+    def __init__(self, weights: str | Path) -> None:
+        self._run = _in_onnx(weights) if Path(weights).suffix == ".onnx" else _in_torch(weights)
+
+    def __call__(self, image: Array, keypoints: Keypoints, support: float = SUPPORT_SIGMAS) -> Keypoints:
+        """In (H, W) grey, from patches `support` sigmas wide; the keypoints' own angles do not matter."""
+        a, b, c = self.numbers(cut(image, reshaped(keypoints, np.eye(2)[None]), SIDE, support)).T
+        shapes = np.stack([np.stack([1 + a, 0 * a], -1), np.stack([b, 1 + c], -1)], 1).astype(np.float64)
+        return reshaped(keypoints, shapes)
+
+    def numbers(self, patches: Array) -> Array:
+        """What the network says: (N, 32, 32) uint8 -> (N, 3)."""
+        tiles = [patches[start : start + TILE] for start in range(0, len(patches), TILE)]
+        with ThreadPoolExecutor(len(cores())) as pool:
+            return np.concatenate([np.zeros((0, 3), np.float32), *pool.map(self._run, tiles)])
+
+
+def _in_onnx(weights: str | Path) -> Numbers:
+    opened = session(weights, threads=1)  # each thread takes tiles of its own
+    if [each.name for each in opened.get_outputs()] != [OUTPUT]:
+        raise BadWeights(f"{weights} is not a network for affine shapes; `hynet export` writes one from AffNet's.")
+    return lambda patches: opened.run([OUTPUT], {"patches": patches})[0]
+
+
+def _in_torch(weights: str | Path) -> Numbers:
+    """Published weights as they are."""
+    torch = need("torch", "train", "AffNet from a file that is not .onnx")
+    from .affnet import load
+
+    network = load(weights)
+
+    def run(patches: Array) -> Array:
+        with torch.inference_mode():
+            return network(torch.from_numpy(patches)[:, None].float()).numpy()
+
+    return run

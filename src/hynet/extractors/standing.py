@@ -1,0 +1,62 @@
+"""Whether the photos of a collection stand alike, or some were turned: features of one photo do not know the others.
+
+A few keypoints of some photos are described with their gradient's orientation, which any turn leaves alike. Where two
+photos show the same thing, their matches agree on one change of angle, which is the turn between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+
+from .. import images
+from ..errors import BadInput
+from ..types import Array
+from .patchwise import Extractor
+
+PHOTOS = 24  # of a collection, evenly through it
+LONGEST, KEYPOINTS = 640, 384  # pixels and keypoints of each: enough to tell a turn, at a tenth of the time of all
+WINDOW = np.radians(20)  # around the commonest change of angle
+AGREE, CHANCE = 10, 3.0  # matches of one change of angle, and times as many as chance would give
+TURNED = np.radians(25)
+SHARE = 0.05  # of the pairs that show a turn or none: one photo of 24 turned is in a twelfth of them
+
+
+def orientation_of(photos: Sequence[str | Path | Array]) -> str:
+    """What "auto" is for a collection; of a photo alone nothing is known, so that it may be matched with any."""
+    return "gradient" if len(photos) < 2 or are_turned(photos) else "upright"
+
+
+def are_turned(photos: Sequence[str | Path | Array]) -> bool:
+    """Whether some photos were turned against others by more than upright keypoints bear; no evidence is no."""
+    chosen = np.unique(np.linspace(0, len(photos) - 1, min(PHOTOS, len(photos))).astype(int))
+    extract = Extractor("dog", "default-int8", KEYPOINTS, orientation="gradient", longest=LONGEST)
+    seen = []
+    for k in chosen:
+        try:
+            image = images.shrink(images.read(photos[k]), LONGEST)[0]
+        except BadInput:  # who extracts will say so
+            continue
+        found = extract.describe(image, extract.detect(image))
+        seen.append((found.descriptors, found.keypoints.angle))
+    turns = [turn for a, b in combinations(seen, 2) if (turn := _turn(*a, *b)) is not None]
+    return bool(turns) and float(np.mean(np.abs(turns) > TURNED)) > SHARE
+
+
+def _turn(first: Array, first_angle: Array, second: Array, second_angle: Array) -> float | None:
+    """The change of angle, from -pi to pi, that mutual nearest neighbours agree on; None where they do not."""
+    if not len(first) or not len(second):
+        return None
+    likeness = first @ second.T
+    best = likeness.argmax(1)
+    rows = np.flatnonzero(likeness.argmax(0)[best] == np.arange(len(first)))
+    change = second_angle[best[rows]] - first_angle[rows]
+    apart = np.abs((change[:, None] - change[None] + np.pi) % (2 * np.pi) - np.pi)
+    agree = (apart < WINDOW).sum(1)
+    if not len(rows) or agree.max() < max(AGREE, CHANCE * len(rows) * WINDOW / np.pi):
+        return None
+    most = change[apart[agree.argmax()] < WINDOW]
+    return float(np.angle(np.exp(1j * most).mean()))
