@@ -3,7 +3,8 @@
 A row names a module with `recognise(root)`, whether a folder has its layout, and `load(root, ...)`. `hynet train` and
 `hynet evaluate ubc` take every data set that has the functions of `ubc.py`: `load(root, size, progress) -> PatchSet`,
 `test_pairs(root, count) -> PatchPairs`, `pairs_available(root)`, the counts it can be asked for, or none where it makes
-as many as wanted, and `fingerprint(root)`, which changes with any patch or point. `hynet.datasets.ubc` and its siblings are imported when they are first named.
+as many as wanted, and `fingerprint(root)`, which changes with any patch or point. `hynet.datasets.ubc` and its siblings
+are imported when they are first named.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import Any
 from ..errors import BadInput, DataNotFound, listed
 from ..system.plugins import Part, importable, with_plugins
 from ..types import PatchPairs
-
 
 PAIRS = 100_000  # that the field tests on; PhotoTour's longer lists are for training
 
