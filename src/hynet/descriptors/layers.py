@@ -110,7 +110,9 @@ class Adapted(Network):
         finally:
             self.adapted_module.train(was_training)
         if raw.ndim != 2 or len(raw) != 1:
-            raise BadInput(f"{type(self.adapted_module).__name__} must give raw descriptors (N, D), got {tuple(raw.shape)}.")
+            raise BadInput(
+                f"{type(self.adapted_module).__name__} must give raw descriptors (N, D), got {tuple(raw.shape)}."
+            )
         return raw.shape[1]
 
 
