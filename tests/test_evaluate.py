@@ -12,7 +12,7 @@ import pytest
 
 from hynet.benchmarks import BENCHMARKS
 from hynet.benchmarks.harness import results
-from hynet.benchmarks.harness.contestants import Contestant, enter, fingerprint
+from hynet.benchmarks.harness.contestants import Contestant, fingerprint, open_contestants
 from hynet.benchmarks.harness.describing import describe
 from hynet.benchmarks.harness.evaluation import Bars, Comparison, Curves, Evaluation
 from hynet.benchmarks.harness.sanity import SANITY, Random
@@ -132,10 +132,10 @@ def test_sanity_descriptors_are_unit_rows_and_know_nothing(patches):
 
 
 def test_models_are_entered_once_and_wrong_ones_told_at_once(patches):
-    assert [each.name for each in enter(["sift"])] == ["sift", "random", "constant"]
-    assert [each.name for each in enter(["random"])] == ["random", "constant"]
+    assert [each.name for each in open_contestants(["sift"])] == ["sift", "random", "constant"]
+    assert [each.name for each in open_contestants(["random"])] == ["random", "constant"]
     with pytest.raises(BadInput, match="no model 'sifft'"):
-        enter(["sifft"])
+        open_contestants(["sifft"])
 
 
 def test_a_fingerprint_follows_the_weights_and_the_code(tmp_path):

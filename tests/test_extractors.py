@@ -47,7 +47,7 @@ def files(tmp_path_factory, photos) -> dict[str, Path]:
 
     folder = tmp_path_factory.mktemp("weights")
     torch.manual_seed(0)
-    torch.save(r2d2.Network().state_dict(), folder / "r2d2.pt")
+    torch.save(r2d2.R2D2Network().state_dict(), folder / "r2d2.pt")
     state = kornia.ALIKED("aliked-t16").state_dict()
     torch.save({key: value for key, value in state.items() if not key.startswith("dkd")}, folder / "aliked.pth")
     write_xfeat(folder / "xfeat.onnx")

@@ -131,7 +131,7 @@ def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     pytest.importorskip("pycolmap")
     out = tmp_path_factory.mktemp("set")
     folders = [photos / "planes", photos / "strangers", photos / "empty"]
-    return out, patchsets.build(folders, out, settings=patchsets.Settings(max_keypoints=1200), hard_share=0.2)
+    return out, patchsets.build(folders, out, settings=patchsets.PatchSettings(max_keypoints=1200), hard_share=0.2)
 
 
 def test_any_phototour_reader_opens_the_set(made):
@@ -172,7 +172,7 @@ def test_hard_pairs_have_at_least_their_share_and_are_written_down(made):
 
 def test_a_second_run_makes_nothing_again_and_a_new_scene_extends_the_set(made, photos: Path, truth):
     out, _ = made
-    settings = patchsets.Settings(max_keypoints=1200)
+    settings = patchsets.PatchSettings(max_keypoints=1200)
     part = out / ".parts" / "planes" / "patches.npy"
     before = part.stat().st_mtime_ns
     (out / ".parts" / ".new-cut-off").mkdir()  # as a run that was killed leaves it
@@ -192,7 +192,7 @@ def test_a_second_run_makes_nothing_again_and_a_new_scene_extends_the_set(made, 
 def test_a_scene_with_a_replaced_photo_is_made_again_even_if_size_and_time_are_equal(
     made, photos: Path, tmp_path: Path
 ):
-    out, folder, settings = tmp_path / "set", tmp_path / "planes", patchsets.Settings(max_keypoints=1200)
+    out, folder, settings = tmp_path / "set", tmp_path / "planes", patchsets.PatchSettings(max_keypoints=1200)
     shutil.copytree(made[0], out)
     shutil.copytree(photos / "planes", folder)
     part = out / ".parts" / "planes" / "patches.npy"
@@ -226,7 +226,7 @@ def test_a_killed_run_leaves_nobody_behind_and_is_taken_up(photos: Path, tmp_pat
 def test_other_settings_do_not_mix_with_what_is_there(made, photos: Path):
     out, _ = made
     with pytest.raises(BadInput, match=r"support 24.0, now it is 12"):
-        patchsets.build([photos / "planes"], out, settings=patchsets.Settings(support=12, max_keypoints=1200))
+        patchsets.build([photos / "planes"], out, settings=patchsets.PatchSettings(support=12, max_keypoints=1200))
 
 
 def test_folders_that_cannot_be_scenes_are_said(photos: Path, tmp_path: Path):
@@ -308,7 +308,7 @@ def read_phototour(root: Path) -> tuple[Array, list[int], list[int], list[tuple[
 
 def test_the_same_photos_give_the_same_bytes(photos: Path, tmp_path: Path):
     pytest.importorskip("pycolmap")
-    settings = patchsets.Settings(max_keypoints=1200)
+    settings = patchsets.PatchSettings(max_keypoints=1200)
     for out in ("first", "second"):
         patchsets.build([photos / "planes"], tmp_path / out, settings=settings)  # one scene: it has all cores
     files = [{path.name: path.read_bytes() for path in (tmp_path / out).glob("[!.]*")} for out in ("first", "second")]

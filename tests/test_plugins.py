@@ -62,8 +62,7 @@ def test_a_broken_package_is_named_in_one_sentence_and_the_rest_goes_on(outside)
 
 
 def test_a_package_whose_part_cannot_be_made_is_named_in_one_sentence(outside):
-    source = "def find(size):\n    return size\n\n"
-    source += "def refuse():\n    from hynet import HynetError\n    raise HynetError('no')"
+    source = "import hynet\n\ndef find(size):\n    return size\n\ndef refuse():\n    raise hynet.HynetError('no')"
     install(outside, "corners", source, "[hynet.detectors]\nfast = corners:find\nshy = corners:refuse")
     table = with_plugins("detectors", {"ours": Part("hynet.types:Keypoints", "keypoints")}, Part)
     with pytest.raises(BrokenPlugin, match=r"corners:find of the package corners fails \(TypeError: find\(\) missing"):

@@ -55,7 +55,7 @@ def test_weights_of_a_patch_descriptor_are_left_to_hynet_load(tmp_path):
 
 def test_r2d2s_network_looks_evenly_around_each_pixel():
     torch.manual_seed(0)
-    network = r2d2.Network().eval()
+    network = r2d2.R2D2Network().eval()
     black, dot = torch.zeros(1, 3, 72, 72), torch.zeros(1, 3, 72, 72)
     dot[..., 36, 30] = 1
     with torch.no_grad():
@@ -66,9 +66,9 @@ def test_r2d2s_network_looks_evenly_around_each_pixel():
     assert (columns.min(), columns.max()) == (30 - reach, 30 + reach)
 
 
-def bright_blobs() -> r2d2.Network:
+def bright_blobs() -> r2d2.R2D2Network:
     """A network of R2D2's layout for which what is bright is repeatable, and everything reliable."""
-    network = r2d2.Network().eval()
+    network = r2d2.R2D2Network().eval()
     with torch.no_grad():
         for layer in network.ops:
             if isinstance(layer, torch.nn.Conv2d):
@@ -115,7 +115,7 @@ def test_incomplete_r2d2_weights_are_turned_away(tmp_path):
         return {key: value for key, value in state.items() if not key.startswith("ops.22")}
 
     with pytest.raises(BadWeights, match="R2D2"):
-        find_extractor(published(tmp_path, r2d2.Network(), without_a_layer))
+        find_extractor(published(tmp_path, r2d2.R2D2Network(), without_a_layer))
 
 
 @pytest.mark.slow

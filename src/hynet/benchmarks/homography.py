@@ -25,7 +25,7 @@ from ..types import Array, Features, Matches, Progress, silent
 from .harness import comparing
 from .harness.contestants import Model
 from .harness.evaluation import Curves, Evaluation
-from .harness.methods import Method, Setting, enter, key
+from .harness.methods import Method, Setting, key, open_methods
 
 PIXELS = range(1, 11)  # thresholds of the mean matching accuracy
 CORNERS = (3, 5, 10)  # thresholds of the corner error, in pixels
@@ -61,7 +61,7 @@ def evaluate(
     found = sequences.load(data)
     photos = [photo for sequence in found for photo in sequence.photos]
     setting = Setting(options.detector, options.max_keypoints, options.upright, options.orientation, options.shape)
-    methods = enter(models, setting, files=options.features, photos=photos)
+    methods = open_methods(models, setting, files=options.features, photos=photos)
     rival = comparing.rival([method.name for method in methods], options.against)
     samples: dict[str, list[dict[str, Array]]] = {}  # method -> sequence -> column -> (pairs,)
     for method in methods:

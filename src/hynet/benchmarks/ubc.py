@@ -20,7 +20,7 @@ from ..errors import BadInput, DataNotFound
 from ..system import fingerprints
 from ..types import Array, PatchPairs, Progress, Table, silent
 from .harness import comparing, papers
-from .harness.contestants import Contestant, Model, enter
+from .harness.contestants import Contestant, Model, open_contestants
 from .harness.describing import describe
 from .harness.distances import paired
 from .harness.evaluation import Comparison, Curves, Evaluation
@@ -62,7 +62,7 @@ class UbcOptions:
 def evaluate(models: Sequence[Model], data: Path, options: UbcOptions, progress: Progress = silent) -> Evaluation:
     """FPR@95 on one PhotoTour set, or on each that lies in the folder."""
     sets = [_open(root, options.pairs, progress) for root in _sets(data)]
-    contestants = enter(models or ["default"])
+    contestants = open_contestants(models or ["default"])
     rival = comparing.rival([contestant.name for contestant in contestants], options.against)
     cells, curves = [], {}
     for test in sets:

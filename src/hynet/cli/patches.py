@@ -31,7 +31,7 @@ def run(
     show: Path | None = None,
     hard_share: float = 1 / 3,
     support: float = SUPPORT_SIGMAS,
-    max_keypoints: int = patchsets.Settings.max_keypoints,
+    max_keypoints: int = patchsets.PatchSettings.max_keypoints,
     workers: int | None = None,
     mapping_threads: int = 1,
 ) -> Report:
@@ -54,7 +54,7 @@ def run(
     with bar() as progress:
         if show is not None:
             return _sheet(show, out, progress)
-        settings = patchsets.Settings(support=support, max_keypoints=max_keypoints)
+        settings = patchsets.PatchSettings(support=support, max_keypoints=max_keypoints)
         summary = patchsets.build(
             folders,
             out,

@@ -40,7 +40,7 @@ KEY = "sal.weight"  # by which its weights are recognised
 SIGMA = 32 / 24  # its descriptor looks at 32 pixels of a scale; patches of 24 sigmas would be as wide
 
 
-class Network(nn.Module):
+class R2D2Network(nn.Module):
     """(1, 3, H, W) normalised RGB -> descriptors (1, 128, H, W), repeatability and reliability (H, W) from 0 to 1."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class R2D2:
     ratio: float | None = None  # its authors match by mutual nearest neighbours alone
 
     def __init__(self, weights: Mapping[str, Any], max_keypoints: int) -> None:
-        self._network = Network().eval()
+        self._network = R2D2Network().eval()
         self._max_keypoints = max_keypoints
         try:
             self._network.load_state_dict(weights)

@@ -39,14 +39,14 @@ from . import assembly, correspondence
 
 
 @dataclass(frozen=True)
-class Settings:
+class PatchSettings:
     """What a scene is made with; scenes made with different settings do not mix in one set."""
 
     support: float = SUPPORT_SIGMAS  # width of a patch in detector sigmas
     max_keypoints: int = 6000  # a photo
 
 
-DEFAULTS = Settings()
+DEFAULTS = PatchSettings()
 Files = list[list[str | None]]  # name and fingerprint of each photo
 
 
@@ -54,7 +54,7 @@ def build(
     folders: Sequence[str | Path],
     out: str | Path,
     *,
-    settings: Settings = DEFAULTS,
+    settings: PatchSettings = DEFAULTS,
     hard_share: float = 1 / 3,
     workers: int | None = None,
     mapping_threads: int = 1,
@@ -114,7 +114,7 @@ def _named(folders: Sequence[str | Path]) -> dict[str, Path]:
     return scenes
 
 
-def _refuse_other_settings(parts: Path, settings: Settings) -> None:
+def _refuse_other_settings(parts: Path, settings: PatchSettings) -> None:
     for part in assembly.finished(parts).values():
         theirs = part["settings"]
         for field, value in asdict(settings).items():
@@ -144,7 +144,7 @@ def _files(folder: Path) -> Files:
 def _make_parts(
     todo: Mapping[str, Path],
     parts: Path,
-    settings: Settings,
+    settings: PatchSettings,
     workers: int | None,
     mapping_threads: int,
     progress: Progress,
@@ -174,7 +174,7 @@ def _make_part_apart(
     name: str,
     folder: Path,
     parts: Path,
-    settings: Settings,
+    settings: PatchSettings,
     threads: tuple[int, int],
     running: set[subprocess.Popen[str]],
 ) -> None:
@@ -196,10 +196,12 @@ def _make_part_here(task: str) -> None:
     threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
     name, folder, parts, settings, threads, mapping_threads = json.loads(task)
     cv2.setNumThreads(threads)
-    make_part(name, Path(folder), Path(parts), Settings(**settings), threads, mapping_threads)
+    make_part(name, Path(folder), Path(parts), PatchSettings(**settings), threads, mapping_threads)
 
 
-def make_part(name: str, folder: Path, parts: Path, settings: Settings, threads: int, mapping_threads: int = 1) -> None:
+def make_part(
+    name: str, folder: Path, parts: Path, settings: PatchSettings, threads: int, mapping_threads: int = 1
+) -> None:
     """One scene, from its photos to SET/.parts/NAME, which appears whole. A scene that cannot be made says why."""
     files = _files(folder)  # before they are read: a change in between is noticed next time
     work = _work_folder(name, files, parts, settings)
@@ -230,7 +232,7 @@ def make_part(name: str, folder: Path, parts: Path, settings: Settings, threads:
     shutil.rmtree(work, ignore_errors=True)
 
 
-def _work_folder(name: str, files: Files, parts: Path, settings: Settings) -> Path:
+def _work_folder(name: str, files: Files, parts: Path, settings: PatchSettings) -> Path:
     """Where a run that was cut off goes on, unless photos or settings are not those it began with."""
     work = parts / f".work-{name}"
     key = json.dumps([files, asdict(settings)])
@@ -241,7 +243,7 @@ def _work_folder(name: str, files: Files, parts: Path, settings: Settings) -> Pa
     return work
 
 
-def _skipped(name: str, files: Files, settings: Settings, reason: str | None) -> dict[str, Any]:
+def _skipped(name: str, files: Files, settings: PatchSettings, reason: str | None) -> dict[str, Any]:
     return {"name": name, "settings": asdict(settings), "photos": len(files), "skipped": reason, "files": files}
 
 

@@ -26,7 +26,7 @@ NEAR = 32  # photos: pairs are matched in squares of so many, so that no more th
 
 
 @dataclass(frozen=True)
-class View:
+class MatchedView:
     """One photo, ready to be matched and verified."""
 
     features: Features
@@ -48,7 +48,7 @@ def match_all(
     todo = sorted((pair for pair in pairs if pair not in done), key=lambda pair: (square[pair[0]], square[pair[1]]))
     view = lru_cache(maxsize=2 * NEAR)(lambda name: _view(store, file, name))
 
-    def work(first: View, second: View) -> tuple[Matches, Any]:
+    def work(first: MatchedView, second: MatchedView) -> tuple[Matches, Any]:
         found = match(first.features, second.features, ratio)
         return found, store.verify(first.seen, second.seen, found.indices)
 
@@ -59,12 +59,12 @@ def match_all(
             store.add_pair(*pair, matches.indices, geometry)
 
 
-def _view(store: Store, file: Path, name: str) -> View:
+def _view(store: Store, file: Path, name: str) -> MatchedView:
     features, seen = read_h5(file, name), store.verifiable(name)
     if len(features) != len(seen.points):
         raise BadInput(f"{file} has changed since {name} was read from it; choose another folder for the model.")
     lengths = np.linalg.norm(features.descriptors, axis=1, keepdims=True)  # of others, they need not be 1
-    return View(replace(features, descriptors=features.descriptors / np.maximum(lengths, 1e-12)), seen)
+    return MatchedView(replace(features, descriptors=features.descriptors / np.maximum(lengths, 1e-12)), seen)
 
 
 def _one_thread_a_product() -> AbstractContextManager[Any]:

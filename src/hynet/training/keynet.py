@@ -32,7 +32,7 @@ SAVE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainedKeynet:
     """How a run ended."""
 
     steps: int
@@ -49,7 +49,7 @@ def train(
     seed: int = 0,
     resume: bool = False,
     progress: Progress = silent,
-) -> Trained:
+) -> TrainedKeynet:
     """Train for so many steps or minutes, into last.pt, from which a stopped run goes on."""
     if (steps is None) == (minutes is None) or (steps or minutes or 0) <= 0:
         raise BadInput(f"say how long to train Key.Net, either steps or minutes, got {steps} and {minutes}.")
@@ -93,7 +93,7 @@ def train(
         checkpoint()
         raise
     checkpoint()
-    return Trained(step, float(np.nanmean(losses[-100:])), last)
+    return TrainedKeynet(step, float(np.nanmean(losses[-100:])), last)
 
 
 # --- pairs of views whose geometry is known --------------------------------------------------------------------------

@@ -114,7 +114,8 @@ def _changed(config: TrainConfig, settings: Mapping[str, Any]) -> TrainConfig:
 
 def _without_loss_options(config: TrainConfig) -> TrainConfig:
     """A recipe's options are those of its own loss; another has perhaps none of them."""
-    return replace(config, loss_options={}, **{one.name: None for one in fields(config) if "of" in one.metadata})
+    unset: dict[str, Any] = {one.name: None for one in fields(config) if "of" in one.metadata}
+    return replace(config, loss_options={}, **unset)
 
 
 def _label(made: Any, kind: str) -> str:

@@ -29,7 +29,7 @@ from ...types import Array, Progress, silent
 from ..harness import comparing, papers
 from ..harness.contestants import Model
 from ..harness.evaluation import Evaluation
-from ..harness.methods import Method, Setting, enter
+from ..harness.methods import Method, Setting, open_methods
 from ..harness.sanity import SANITY
 from . import paper, published
 from .published import Given
@@ -54,7 +54,7 @@ FORMATS = {
 
 
 @dataclass(frozen=True)
-class Scene:
+class EthScene:
     """Photos, and the cameras of those whose truth is known."""
 
     name: str
@@ -100,7 +100,7 @@ def evaluate(models: Sequence[Model], data: Path, options: EthOptions, progress:
     setting = Setting(
         options.detector, options.max_keypoints, given=brought, read_given=published.read_keypoints if brought else None
     )
-    methods = enter(models, setting, files=options.features, photos=photos)
+    methods = open_methods(models, setting, files=options.features, photos=photos)
     if matched := next((method.name for method in methods if method.matcher is not None), None):
         raise BadInput(f"eth matches all features by nearest neighbours; leave out {matched}, or its matcher.")
     outcomes: dict[str, dict[str, Outcome]] = {}  # row -> scene -> outcome
@@ -119,13 +119,13 @@ def evaluate(models: Sequence[Model], data: Path, options: EthOptions, progress:
 # --- Scenes ---
 
 
-def find_scenes(data: Path) -> list[Scene]:
+def find_scenes(data: Path) -> list[EthScene]:
     """With cameras as in `datasets.scenes`; else the folder's own photos, or those of each folder in it."""
     try:
         return [_with_truth(scene) for scene in scenes.load(data)]
     except DataNotFound:
         homes = [data] if _photos_in(data) else sorted(data.iterdir()) if data.is_dir() else []
-    found = [Scene(home.resolve().name, folder, {}) for home in homes if (folder := _photos_in(home)) is not None]
+    found = [EthScene(home.resolve().name, folder, {}) for home in homes if (folder := _photos_in(home)) is not None]
     if not found:
         raise DataNotFound(f"no photos in {data}; give a folder of photos, or of scenes with their photos in images/.")
     return found
@@ -139,7 +139,7 @@ def _photos_in(folder: Path) -> Path | None:
     return None
 
 
-def _with_truth(scene: scenes.Scene) -> Scene:
+def _with_truth(scene: scenes.Scene) -> EthScene:
     folders = {view.photo.parent for view in scene.views.values()}
     if len(folders) > 1:
         raise BadInput(f"the photos of {scene.name} lie in several folders; put them into one.")
@@ -149,13 +149,13 @@ def _with_truth(scene: scenes.Scene) -> Scene:
     }
     first, *others = (view.K for view in scene.views.values())
     same = all(np.allclose(first, K) for K in others)
-    return Scene(scene.name, folders.pop(), truth, colmap.pinhole_text(first) if same else "shared")
+    return EthScene(scene.name, folders.pop(), truth, colmap.pinhole_text(first) if same else "shared")
 
 
 # --- One method on one scene ---
 
 
-def _place(work: Path | None, scene: Scene, given: Given | None, method: Method) -> Path:
+def _place(work: Path | None, scene: EthScene, given: Given | None, method: Method) -> Path:
     """A folder that is another one when the photos, the method or our code change."""
     told = fingerprints.values(
         {
@@ -173,7 +173,7 @@ def _place(work: Path | None, scene: Scene, given: Given | None, method: Method)
     return place
 
 
-def _write_features(method: Method, scene: Scene, folder: Path, progress: Progress) -> Path:
+def _write_features(method: Method, scene: EthScene, folder: Path, progress: Progress) -> Path:
     file = folder / "features.h5"
     if not file.exists():
         named = name_photos(scene.folder)
@@ -184,7 +184,9 @@ def _write_features(method: Method, scene: Scene, folder: Path, progress: Progre
     return file
 
 
-def _outcome(scene: Scene, given: Given | None, file: Path, folder: Path, ratio: float, progress: Progress) -> Outcome:
+def _outcome(
+    scene: EthScene, given: Given | None, file: Path, folder: Path, ratio: float, progress: Progress
+) -> Outcome:
     out = folder / f"ratio-{ratio:g}"
     try:
         if given is not None:
@@ -217,7 +219,7 @@ def _outcome(scene: Scene, given: Given | None, file: Path, folder: Path, ratio:
 
 def _evaluation(
     data: Path,
-    found: Sequence[Scene],
+    found: Sequence[EthScene],
     outcomes: Mapping[str, Mapping[str, Outcome]],
     given: Mapping[str, Given],
     setting: Setting,
@@ -249,7 +251,7 @@ def _evaluation(
     )
 
 
-def _sizes(scene: Scene) -> tuple[int, int]:
+def _sizes(scene: EthScene) -> tuple[int, int]:
     """Photos, and the longer side of the first."""
     photos = list(name_photos(scene.folder).values())
     return len(photos), max(images.read(photos[0]).shape)

@@ -27,7 +27,7 @@ class Contestant:
 Model = str | Path | Contestant
 
 
-def enter(chosen: Sequence[Model]) -> list[Contestant]:
+def open_contestants(chosen: Sequence[Model]) -> list[Contestant]:
     """The models in the order given, then the sanity rows. Loads them all, so that a wrong name is told at once."""
     chosen_ones = [model if isinstance(model, Contestant) else entered(str(model)) for model in chosen]
     names = [contestant.name for contestant in chosen_ones]

@@ -8,8 +8,8 @@ A benchmark is a file in the folder above with
     def evaluate(models: Sequence[Model], data: Path, options: MineOptions, progress: Progress = silent) -> Evaluation
 
 and a row in BENCHMARKS. The fields of the dataclass, each with a default, become options of `hynet evaluate NAME`; the
-comments beside or above them are their help. `contestants.enter(models)` turns the models into descriptors, the sanity
-rows among them.
+comments beside or above them are their help. `contestants.open_contestants(models)` turns the models into descriptors,
+the sanity rows among them.
 """
 
 from __future__ import annotations

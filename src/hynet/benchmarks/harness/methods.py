@@ -68,7 +68,7 @@ class Method:
     matcher: Matcher | None = None  # its own, in place of nearest neighbours
 
 
-def enter(
+def open_methods(
     models: Sequence[Model], setting: Setting, *, files: Sequence[Path] = (), photos: Sequence[Path] = ()
 ) -> list[Method]:
     """The models in the order given, the sanity rows, features files. Loads all: a wrong name is told at once.

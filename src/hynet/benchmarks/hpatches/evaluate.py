@@ -18,7 +18,7 @@ from ...datasets import sequences as image_sequences
 from ...errors import BadInput, choose
 from ...system import cache, fingerprints
 from ...types import Array, Progress, silent
-from ..harness.contestants import Contestant, Model, enter
+from ..harness.contestants import Contestant, Model, open_contestants
 from ..harness.describing import describe
 from ..harness.evaluation import Evaluation
 from ..harness.results import shown
@@ -55,7 +55,7 @@ def evaluate(models: Sequence[Model], data: Path, options: HpatchesOptions, prog
     if options.split is not None:
         choose(dict.fromkeys(SPLITS), options.split, "split")
     # First, so that a misspelt name is reported before long work.
-    contestants = enter(models or ([] if options.csv else ["default"]))
+    contestants = open_contestants(models or ([] if options.csv else ["default"]))
     root = _stacks(data, options.seed, progress)
     there = hpatches.splits(root)
     chosen = options.split or ("a" if "a" in there else "full")

@@ -21,7 +21,7 @@ from ...types import Array, Progress, silent
 from ..harness import comparing
 from ..harness.contestants import Model
 from ..harness.evaluation import Curves, Evaluation
-from ..harness.methods import Method, Setting, enter
+from ..harness.methods import Method, Setting, open_methods
 from . import averaging, multiview, paper, stereo
 from .averaging import Samples
 
@@ -74,7 +74,7 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
     found = scenes.load(data)
     photos = [view.photo for scene in found for view in scene.views.values()]
     setting = Setting(options.detector, options.max_keypoints, options.upright, options.orientation, options.shape)
-    methods = enter(models, setting, files=options.features, photos=photos)
+    methods = open_methods(models, setting, files=options.features, photos=photos)
     rival = comparing.rival([method.name for method in methods], options.against)
     ratios = {
         method.name: ratio or method.features(photos[0]).ratio or USUAL_RATIO
