@@ -227,8 +227,8 @@ def test_the_command_measures_and_every_report_has_its_sanity_rows(release, caps
     assert written["rows"] == told["rows"]
     assert written["details"]["sequences"] == {"i_one": 20, "v_two": 16}
     assert "53.97" in (tmp_path / "hpatches.md").read_text()
-    assert {path.name for path in tmp_path.glob("*.png")} == {
-        f"hpatches-{name}.png" for name in ("bars", "roc", "pr", "pools")
+    assert {path.name for path in tmp_path.glob("*.svg")} == {
+        f"hpatches-{name}.svg" for name in ("bars", "roc", "pr", "pools")
     }
 
 
