@@ -55,7 +55,7 @@ def patches() -> PatchSet:
 
 
 def test_a_recipe_by_name_is_trained_with_other_settings(patches, tmp_path):
-    ended = hynet.train("tfeat", patches, tmp_path, steps=2, pairs_per_batch=8, compiled=False)
+    ended = hynet.train("tfeat", patches, tmp_path, steps=2, pairs_per_batch=8, pairs_per_epoch=64, compiled=False)
     assert ended.steps == 2
     about = checkpoints.read(ended.checkpoint)["about"]
     assert (about["recipe"], about["config"]["epochs"], about["config"]["margin"]) == ("tfeat", None, 2.0)
@@ -63,7 +63,7 @@ def test_a_recipe_by_name_is_trained_with_other_settings(patches, tmp_path):
 
 
 def test_a_network_and_a_loss_can_be_named(patches, tmp_path):
-    small = {"steps": 1, "pairs_per_batch": 8, "compiled": False}
+    small = {"steps": 1, "pairs_per_batch": 8, "pairs_per_epoch": 64, "compiled": False}
     ended = hynet.train("tfeat", patches, tmp_path, network="hardtfeat", loss="hardnet", **small)
     config = checkpoints.read(ended.checkpoint)["about"]["config"]
     assert (config["network"], config["loss"], config["margin"]) == ("hardtfeat", "hardnet", None)
@@ -90,7 +90,7 @@ def test_a_network_and_a_loss_can_be_objects_and_load_again(patches, tmp_path):
 
 
 def test_a_loss_of_ones_own_takes_none_of_the_recipes_options(patches, tmp_path):
-    small = {"steps": 1, "pairs_per_batch": 8, "compiled": False}
+    small = {"steps": 1, "pairs_per_batch": 8, "pairs_per_epoch": 64, "compiled": False}
     ended = hynet.train("tfeat", patches, tmp_path / "run", loss=own_loss, loss_options={"weight": 2.0}, **small)
     about = checkpoints.read(ended.checkpoint)["about"]["config"]
     assert (about["margin"], about["loss_options"]) == (None, {"weight": 2.0})

@@ -98,13 +98,15 @@ def pairs(
     image = None if data.images is None else data.images[by_point[first]]
     place = None if data.places is None else data.places[by_point[first]]
     drawn: list[Array] = []
-    while sum(map(len, drawn)) < batches * pairs_per_batch:
+    missing = batches * pairs_per_batch
+    while missing > 0:
         turn = rng.permutation(len(first))
         if together > 1 and image is not None:
             turn = turn[_side_by_side(rng, image[turn], None if place is None else place[turn], together)]
         if balance and scene is not None:  # after the groups are made, so that it leaves out whole groups
             turn = turn[_balanced(scene[turn], balance, at_least=pairs_per_batch)]
         drawn.append(turn[: len(turn) // pairs_per_batch * pairs_per_batch])
+        missing -= len(drawn[-1])
     points = np.concatenate(drawn)[: batches * pairs_per_batch]
     rows = by_point[_hand_out(rng, points, first, count)]
     if hard and data.hard_pairs is not None:
