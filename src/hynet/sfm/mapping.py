@@ -35,6 +35,23 @@ class Reconstructed:
     inlier_matches: int
     unreadable: Mapping[str, str] = field(default_factory=dict)  # name -> why
 
+    @classmethod
+    def of(cls, model: Model, funnel: Funnel, out: Path, photos: int) -> Reconstructed:
+        """A model and the database behind it, counted."""
+        verified = [count for count in funnel.inliers.values() if count]
+        return cls(
+            model=str(out),
+            photos=photos,
+            registered=len(model.photos),
+            points=len(model.xyz),
+            observations=model.observations,
+            track_length=model.track_length,
+            observations_per_photo=model.observations / len(model.photos),
+            reprojection_error=model.reprojection_error,
+            inlier_pairs=len(verified),
+            inlier_matches=sum(verified),
+        )
+
     def table(self) -> Table:
         """One row, the photos that could not be read left out."""
         columns = [key for key in asdict(self) if key not in ("model", "unreadable")]
@@ -62,19 +79,7 @@ def map_folder(
             "more."
         ) from None
     model = colmap.as_arrays(mapped)
-    done = Reconstructed(
-        model=str(out),
-        photos=len(photos),
-        registered=len(model.photos),
-        points=len(model.xyz),
-        observations=model.observations,
-        track_length=model.track_length,
-        observations_per_photo=model.observations / len(model.photos),
-        reprojection_error=model.reprojection_error,
-        inlier_pairs=len(verified),
-        inlier_matches=sum(verified.values()),
-        unreadable=dict(unreadable),
-    )
+    done = replace(Reconstructed.of(model, funnel, out, len(photos)), unreadable=dict(unreadable))
     table.unlink(missing_ok=True)  # killed in between, it would vouch for files of two models
     colmap.write_model(mapped, out, _colours(model, photos))
     with whole(out / "table.md") as file:

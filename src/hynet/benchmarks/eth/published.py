@@ -93,20 +93,7 @@ def reconstruct(
             pairs = pairing.choose_pairs(how, store.names, lambda name: read_h5(features, name).descriptors)
             match_all(store, features, pairs, ratio=ratio, threads=len(cores()), progress=progress)
         mapped = colmap.map_photos(database, asked=MAPPING)
-        model, funnel = colmap.as_arrays(mapped), colmap.read_funnel(database)
-        verified = [count for count in funnel.inliers.values() if count]
-        done = Reconstructed(
-            model=str(out),
-            photos=len(photos),
-            registered=len(model.photos),
-            points=len(model.xyz),
-            observations=model.observations,
-            track_length=model.track_length,
-            observations_per_photo=model.observations / len(model.photos),
-            reprojection_error=model.reprojection_error,
-            inlier_pairs=len(verified),
-            inlier_matches=sum(verified),
-        )
+        done = Reconstructed.of(colmap.as_arrays(mapped), colmap.read_funnel(database), out, len(photos))
         colmap.write_model(mapped, out)
         with whole(table) as file:  # last: it vouches for the rest
             file.write_text(json.dumps(asdict(done)))
