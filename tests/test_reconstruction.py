@@ -59,7 +59,8 @@ def write(truth: synthetic.SyntheticScene, which: range, folder: Path) -> None:
 
 
 def run(photos: Path, out: Path, **options) -> Reconstructed:
-    return reconstruct(photos, out, **{"settings": SETTINGS, "ratio": RATIO, "jobs": 1, **options})
+    made_by = {} if "features" in options else {"settings": SETTINGS}
+    return reconstruct(photos, out, **{**made_by, "ratio": RATIO, "jobs": 1, **options})
 
 
 def model_files(folder: Path) -> dict[str, bytes]:
@@ -329,6 +330,15 @@ def test_an_extractor_is_opened_once_and_its_features_file_gives_the_same_model(
     again = reconstruct(photos, tmp_path / "again", settings=stored, ratio=0.9, jobs=1)
     assert (again.points, again.inlier_matches) == (found.points, found.inlier_matches)
     assert not (tmp_path / "again" / "features.h5").exists()
+
+
+def test_what_a_features_file_would_leave_unused_is_refused(photos: Path, tmp_path: Path, capsys):
+    command = f"reconstruct {photos} --out {tmp_path}/model --features x.h5 --model rootsift --max-keypoints 99"
+    assert main(command.split()) == 2
+    assert capsys.readouterr().err == (
+        "hynet: x.h5 holds features that are made already; leave out model, max-keypoints, or the file.\n"
+    )
+    assert not (tmp_path / "model").exists()
 
 
 def test_a_features_file_and_an_extractor_are_refused_together(photos: Path, done: Reconstructed, tmp_path: Path):

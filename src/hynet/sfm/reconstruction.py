@@ -57,8 +57,8 @@ def reconstruct(
     _check(named, pairs, camera, mapper)
     settings = settings or Settings(max_keypoints=KEYPOINTS)
     _check_ratio(ratio)
-    if features is not None and settings.extractor is not None:
-        raise BadInput(f"{features} and the extractor {settings.extractor} both give features; leave one of them out.")
+    if features is not None:
+        _check_unused(settings, features)
     extract = settings.open_extractor() if features is None else None
     if isinstance(extract, FeaturesFile):
         features, extract = extract.path, None
@@ -109,6 +109,17 @@ def _check(photos: Mapping[str, Path], pairs: str, camera: str, mapper: str) -> 
 def _check_ratio(ratio: float | None) -> None:
     if ratio is not None and not 0 < ratio <= 1:
         raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.8 is usual, 1 keeps all.")
+
+
+def _check_unused(settings: Settings, features: str | Path) -> None:
+    """What is asked of features that are there already would be ignored."""
+    if settings.extractor is not None:
+        raise BadInput(f"{features} and the extractor {settings.extractor} both give features; leave one of them out.")
+    asked = settings.asked_of_patchwise()
+    asked += ["max-keypoints"] if settings.max_keypoints not in (KEYPOINTS, Settings.max_keypoints) else []
+    asked += ["mask"] if settings.mask else []
+    if asked:
+        raise BadInput(f"{features} holds features that are made already; leave out {', '.join(asked)}, or the file.")
 
 
 def _options(settings: Settings, features: str | Path | None, ratio: float | None, camera: str) -> dict[str, Any]:
