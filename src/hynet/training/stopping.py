@@ -17,6 +17,7 @@ def stop_signals() -> Iterator[list[int]]:
         yield noted
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}  # by nohup or `&`
 
     def stop(number: int, frame: Any) -> None:
         noted.append(number)
