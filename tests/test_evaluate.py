@@ -6,6 +6,7 @@ import json
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from xml.etree import ElementTree
 
 import numpy as np
@@ -183,9 +184,10 @@ def test_processes_that_share_a_cache_that_is_full_get_what_they_asked_for(monke
 
     def use(worker):
         for k in range(8):
-            key = {"k": (k + worker) % 3}
-            assert (cache.array(key, lambda: np.full(100, key["k"])) == key["k"]).all()
-            assert (cache.arrays(key, lambda: {"a": np.full(100, key["k"])})["a"] == key["k"]).all()
+            number = (k + worker) % 3
+            column = np.full(100, number)
+            assert (cache.array({"k": number}, column.copy) == number).all()
+            assert (cache.arrays({"k": number}, partial(dict, a=column))["a"] == number).all()
 
     with ThreadPoolExecutor(4) as pool:  # to the cache they are processes: temporary files have names of their own
         list(pool.map(use, range(4)))
