@@ -185,6 +185,38 @@ def test_arrays_where_features_are_meant_get_a_hint():
         images.read(None)
 
 
+def test_what_is_no_array_path_or_number_gets_a_sentence(tmp_path):
+    for patches in ([[1, 2], [3, 4]], Image.new("L", (32, 32)), None):
+        with pytest.raises(BadInput, match="patches must be a NumPy array"):
+            hynet.load("rootsift").describe(patches)
+    with pytest.raises(BadInput, match="must be a path, got NoneType"):
+        hynet.load(None)
+    with pytest.raises(BadInput, match="max_keypoints must be a whole number, got '9'"):
+        hynet.Extractor(max_keypoints="9")
+    with pytest.raises(BadInput, match="the detector must be a name"):
+        hynet.Extractor(detector=3)
+    with pytest.raises(BadInput, match="a photo, or a folder of photos, must be a path, got int"):
+        hynet.extract_all(3, tmp_path / "f.h5")
+    with pytest.raises(BadInput, match="a recipe is a name or a TrainConfig, got NoneType"):
+        hynet.train(None, tmp_path, tmp_path)
+    for data, out in ((None, tmp_path), (tmp_path, None)):
+        with pytest.raises(BadInput, match="must be a path, got NoneType"):
+            hynet.train("hynet", data, out)
+
+
+def test_what_reconstruct_cannot_use_gets_a_sentence(tmp_path):
+    pytest.importorskip("pycolmap")
+    for k in range(2):
+        photo_file(tmp_path / "photos" / f"{k}.png", seed=k)
+    with pytest.raises(BadInput, match="the folder of the photos must be a path, got NoneType"):
+        hynet.reconstruct(None, tmp_path / "out")
+    with pytest.raises(BadInput, match=r"settings must be hynet.*, got dict"):
+        hynet.reconstruct(tmp_path / "photos", tmp_path / "out", settings={"model": "x"})
+    with pytest.raises(BadInput, match="the ratio must be above 0"):
+        hynet.reconstruct(tmp_path / "photos", tmp_path / "out", ratio="0.8")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_device_that_is_not_there_is_not_replaced_by_another():
     for model in ("default", "rootsift"):
         with pytest.raises(BadInput, match="cuda"):
