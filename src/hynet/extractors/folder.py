@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import zlib
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -21,7 +21,7 @@ from ..descriptors.loading import models
 from ..detectors import DETECTORS
 from ..errors import BadInput, UnreadableImage
 from ..system import fingerprints
-from ..system.files import whole
+from ..system.files import as_path, whole
 from ..system.locks import alone
 from ..system.workers import in_processes
 from ..types import Progress, silent
@@ -121,8 +121,9 @@ def _extract_all(
 def name_photos(photos: str | Path | Sequence[str | Path]) -> dict[str, Path]:
     """Name -> path: a photo by its file name, those of a folder by their path below it."""
     named: dict[str, Path] = {}
-    for given in [photos] if isinstance(photos, str | Path) else photos:
-        path = Path(given)
+    several = isinstance(photos, Iterable) and not isinstance(photos, str)
+    for given in photos if several else [photos]:  # type: ignore[union-attr]
+        path = as_path(given, "a photo, or a folder of photos,")
         for photo in images.list_photos(path) if path.is_dir() else [path]:
             name = photo.relative_to(path).as_posix() if path.is_dir() else photo.name
             if named.setdefault(name, photo) != photo:
