@@ -144,6 +144,7 @@ def pose_from_fundamental(F: Array, first: Array, second: Array, *, first_K: Arr
 
 
 # --- The model most matches agree on: (model or None, (K,) bool inliers); `threshold` in pixels ---
+# best_first: the surest matches come first and are tried first, as PROSAC does. DEGENSAC has no such order.
 
 Found = tuple[Array | None, Array]
 
@@ -175,7 +176,7 @@ def degensac(first: Array, second: Array, **options: Any) -> tuple[Array, Array]
     return F, np.asarray(inliers, bool)
 
 
-def homography(first: Array, second: Array, threshold: float, *, seed: int = 0) -> Found:
+def homography(first: Array, second: Array, threshold: float, *, seed: int = 0, best_first: bool = False) -> Found:
     """second_from_first by MAGSAC++ in OpenCV's USAC."""
     if _distinct(first, second) < 4:
         return _nothing(first)
@@ -183,12 +184,20 @@ def homography(first: Array, second: Array, threshold: float, *, seed: int = 0) 
     options.score, options.threshold = cv2.SCORE_METHOD_MAGSAC, threshold
     options.maxIterations, options.confidence = 10_000, CONFIDENCE
     options.randomGeneratorState = seed
+    options.sampler = cv2.SAMPLING_PROSAC if best_first else cv2.SAMPLING_UNIFORM
     H, inliers = cv2.findHomography(np.asarray(first, np.float64), np.asarray(second, np.float64), options)
     return _nothing(first) if H is None else (H, inliers[:, 0].astype(bool))
 
 
 def relative_pose(
-    first: Array, second: Array, threshold: float, *, first_K: Array, second_K: Array, seed: int = 0
+    first: Array,
+    second: Array,
+    threshold: float,
+    *,
+    first_K: Array,
+    second_K: Array,
+    seed: int = 0,
+    best_first: bool = False,
 ) -> tuple[Pose | None, Array]:
     """By PoseLib, refined over all inliers, from calibrated cameras without distortion."""
     import poselib
@@ -200,7 +209,7 @@ def relative_pose(
         np.asarray(second, np.float64),
         _poselib_camera(first_K),
         _poselib_camera(second_K),
-        {"max_epipolar_error": threshold, "seed": seed, "max_iterations": MAX_ITERATIONS, "success_prob": CONFIDENCE},
+        _poselib_options(threshold, seed, best_first),
         {},
     )
     inliers = np.asarray(info["inliers"], bool)
@@ -208,7 +217,13 @@ def relative_pose(
 
 
 def shared_focal(
-    first: Array, second: Array, threshold: float, *, image_size: tuple[int, int], seed: int = 0
+    first: Array,
+    second: Array,
+    threshold: float,
+    *,
+    image_size: tuple[int, int],
+    seed: int = 0,
+    best_first: bool = False,
 ) -> tuple[Pose | None, float, Array]:
     """By PoseLib from six matches: the pose and the focal length in pixels, of one camera that took both photos."""
     import poselib
@@ -220,12 +235,22 @@ def shared_focal(
         np.asarray(first, np.float64) - centre,
         np.asarray(second, np.float64) - centre,
         np.zeros(2),
-        {"max_epipolar_error": threshold, "seed": seed, "max_iterations": MAX_ITERATIONS, "success_prob": CONFIDENCE},
+        _poselib_options(threshold, seed, best_first),
         {},
     )
     inliers, focal = np.asarray(info["inliers"], bool), float(found.camera1.focal())
     sound = inliers.any() and np.isfinite(focal) and focal > 0
     return (Pose(found.pose.R, found.pose.t) if sound else None), focal, inliers
+
+
+def _poselib_options(threshold: float, seed: int, best_first: bool) -> dict[str, object]:
+    return {
+        "max_epipolar_error": threshold,
+        "seed": seed,
+        "max_iterations": MAX_ITERATIONS,
+        "success_prob": CONFIDENCE,
+        "progressive_sampling": best_first,
+    }
 
 
 def _poselib_camera(K: Array) -> dict[str, object]:

@@ -167,18 +167,23 @@ class Matches:
 
     indices: Array  # (K, 2) int64: row of the first, row of the second
     distances: Array  # (K,) float32 between unit descriptors, 0 to 2
+    confidence: Array | None = None  # (K,) float32, the probability that each is right; None: not known
 
     def __post_init__(self) -> None:
         if self.indices.ndim != 2 or self.indices.shape[1] != 2 or self.distances.shape != self.indices.shape[:1]:
             raise BadInput(
                 f"matches must be (K, 2) with one distance each, got {self.indices.shape} and {self.distances.shape}."
             )
+        if self.confidence is not None and self.confidence.shape != self.distances.shape:
+            raise BadInput(f"{len(self.indices)} matches need as many confidences, got {self.confidence.shape}.")
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def __getitem__(self, rows: Any) -> Matches:
-        return Matches(self.indices[rows], self.distances[rows])
+        return Matches(
+            self.indices[rows], self.distances[rows], None if self.confidence is None else self.confidence[rows]
+        )
 
 
 def _numbers(values: Any, what: str, hint: str) -> Array:

@@ -36,7 +36,7 @@ def run(
     orientation: Literal["auto", "upright", "gradient"] = "auto",
     shape: str = "none",
     score_threshold: float | None = None,
-    spread: bool = False,
+    spread: bool = True,
     mask: Path | None = None,
     longest: int = LONGEST,
     jobs: int = 0,
@@ -57,7 +57,7 @@ def run(
             some of the photos: upright, unless some were turned against others.
         shape: Elliptic regions, for surfaces seen from the side: the path of AffNet's weights, baumberg, or none.
         score_threshold: Leave out keypoints of a lower score; by default as usual for the detector.
-        spread: Take keypoints evenly over the photo, not the strongest anywhere.
+        spread: Take keypoints all over the photo; --no-spread: the strongest anywhere.
         mask: A folder of masks, that of photo a/b.jpg named a/b.jpg.png as in COLMAP; where one is black there are no
             keypoints. A photo without a mask is used whole.
         longest: Look for keypoints in a photo of at most this side, in pixels.

@@ -41,9 +41,9 @@ def run(
     orientation: Literal["auto", "upright", "gradient"] = "auto",
     shape: str = "none",
     score_threshold: float | None = None,
-    spread: bool = False,
+    spread: bool = True,
     mask: tuple[Path, ...] = (),
-    matcher: str = "nearest",
+    matcher: str = "consensus",
     geometry: Literal["auto", "fundamental", "homography", "essential", "shared-focal", "none"] = "auto",
     focal: tuple[float, ...] = (),
     threshold: float | None = None,
@@ -67,16 +67,17 @@ def run(
             photos as upright, unless orienting every keypoint gives more inliers.
         shape: Elliptic regions, for surfaces seen from the side: the path of AffNet's weights, baumberg, or none.
         score_threshold: Leave out keypoints of a lower score; by default as usual for the detector.
-        spread: Take keypoints evenly over the photo, not the strongest anywhere.
+        spread: Take keypoints all over the photo; --no-spread: the strongest anywhere.
         mask: Two pictures as large as the photos; where they are black there are no keypoints.
-        matcher: What matches them: nearest, or the path of LighterGlue's weights for XFeat's features.
+        matcher: What matches them: consensus (matches that are probably right, by their ratio and by neighbours that
+            moved alike), nearest (by a ratio test alone), or the path of LighterGlue's weights for XFeat's features.
         geometry: What the inliers agree on. Auto: essential where both focal lengths are known and fit the matches,
             one unknown focal length (shared-focal) where it fits photos of one size, else fundamental.
         focal: Focal length in pixels of both photos, or of each; by default as EXIF tells, if it does.
         threshold: How many pixels of the original photo an inlier may be from it; by default as calibrated for the
             model.
-        ratio: Keep a match only if it is nearer than this times the runner-up; by default as calibrated for the
-            model, 1 keeps all.
+        ratio: Keep a match only if it is nearer than this times the runner-up. By default consensus asks for none, and
+            nearest for what was calibrated for the model; 1 keeps all.
         fginn: The runner-up must be more than this many pixels from the match, 10 is usual; by default it may be
             anywhere.
         show: What the picture shows.
@@ -109,6 +110,8 @@ def run(
         focal=_focal(focal),
     )
     lines = [f"{len(found.matches)} matches, {found.verdict}."]
+    if found.overlap is not None:
+        lines += [f"This is {found.place} (probability {found.overlap:.2f})."]
     if found.geometry.why:
         lines += [f"Geometry: {found.geometry.name}, since {found.geometry.why}."]
     data = {
@@ -117,7 +120,10 @@ def run(
         "inliers": len(found.inliers),
         "geometry": found.geometry.name,
         "model": None if found.geometry.model is None else found.geometry.model.tolist(),
+        "overlap": None if found.overlap is None else round(found.overlap, 4),
         "points": found.points(found.inliers).round(3).tolist(),
+        "indices": found.inliers.indices.tolist(),
+        "confidence": None if found.inliers.confidence is None else found.inliers.confidence.round(4).tolist(),
         "picture": str(out),
     }
     right, note = found.is_inlier, ""

@@ -53,8 +53,8 @@ def run(
         features: Anyone's features in hloc's layout, instead of detector and model.
         pairs: exhaustive, retrieval, sequence, or a file with two names a line; auto is exhaustive for up to 200 photos
             and retrieval beyond.
-        ratio: Keep a match only if it is nearer than this times the runner-up; by default as calibrated for the
-            model, 1 keeps all.
+        ratio: Keep a match only if it is nearer than this times the runner-up; 1 keeps all. By default matches are kept
+            that are probably right, by their ratio and by neighbours that moved alike.
         camera: auto takes focal lengths from EXIF, shared has one camera for all photos of a size; or a known camera as
             COLMAP writes it, MODEL,NUMBER,NUMBER...
         mapper: Photo by photo, or all at once.

@@ -37,30 +37,31 @@ class DoG:
     max_keypoints: int = 2048
     score_threshold: float | None = None  # contrast of the blob, white being 1; None: the number asked for decides
     upright: bool = False  # no orientation: one keypoint a place, angle 0
-    spread: bool = False  # evenly over the photo instead of the strongest anywhere
+    spread: bool = True  # over the photo, instead of the strongest anywhere
 
     def __post_init__(self) -> None:
         if self.max_keypoints < 1:
             raise BadInput(f"max_keypoints must be at least 1, got {self.max_keypoints}.")
 
     def __call__(self, image: Array, mask: Array | None = None) -> Keypoints:
-        """(H, W) grey uint8 -> Keypoints, highest score first. Only where the mask (H, W) is not zero."""
+        """(H, W) grey uint8 -> Keypoints, the best first. Only where the mask (H, W) is not zero."""
         least = FAINTEST if self.score_threshold is None else self.score_threshold
-        spread_over = image.shape if self.spread else None
         tables = [np.zeros((0, 4))]
         for octave, stack in enumerate(_octaves(image)):
             pixel = 2.0 ** (octave - 1)  # of the octave, in pixels of the photo
             places = _extrema(stack, least / 2)  # the contrast may be higher between the pixels
             places = places[inside(places[:, :0:-1] * pixel, mask, image.shape)]
             contrast = np.abs(stack[tuple(places.T)])
-            strongest = best_rows(places[:, :0:-1] * pixel, contrast, CANDIDATES * self.max_keypoints, spread_over)
+            strongest = best_rows(places[:, :0:-1], contrast, CANDIDATES * self.max_keypoints)
             table = _refined(stack, places[strongest])
             table[:, :3] *= pixel
             tables.append(table[table[:, 3] >= least])
         x, y, sigma, contrast = np.concatenate(tables).T
         xy = np.column_stack([x, y])
         rows = np.flatnonzero(inside(xy, mask, image.shape))
-        rows = rows[best_rows(xy[rows], contrast[rows], self.max_keypoints, spread_over)]
+        # Larger blobs are found again more often than small ones of the same contrast: docs/matching.md.
+        worth = contrast[rows] * np.sqrt(sigma[rows])
+        rows = rows[best_rows(xy[rows], worth, self.max_keypoints, image.shape if self.spread else None)]
         keypoints = Keypoints.from_circles(xy[rows], sigma[rows], np.zeros(len(rows)), contrast[rows])
         return keypoints if self.upright else orientation.oriented(image, keypoints)[: self.max_keypoints]
 

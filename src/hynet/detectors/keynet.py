@@ -45,7 +45,7 @@ class KeyNet:
     weights: str | Path | None = None  # .onnx of ours; or published ones (.pth), which need torch
     score_threshold: float = 0.0
     upright: bool = False  # as Key.Net itself; otherwise each is turned to where its surroundings get brighter
-    spread: bool = False  # evenly over the photo instead of the strongest anywhere
+    spread: bool = True  # over the photo, instead of the strongest anywhere
 
     def __post_init__(self) -> None:
         if self.max_keypoints < 1:

@@ -7,7 +7,9 @@ import numpy as np
 from ..errors import BadInput
 from ..types import Array, Keypoints
 
-PER_CELL = 4  # keypoints that a cell of the spreading grid would hold if they were even
+# Of the places that are spread: as many strongest for each keypoint asked for, so that no sky or wall is filled with
+# what is hardly there; and how many keypoints a cell of the grid would hold if they were even. docs/matching.md.
+POOL, PER_CELL = 2, 4
 
 
 def inside(xy: Array, mask: Array | None, shape: tuple[int, ...]) -> Array:
@@ -26,14 +28,15 @@ def masked(keypoints: Keypoints, mask: Array | None, shape: tuple[int, ...]) -> 
 
 
 def best(keypoints: Keypoints, count: int, *, spread_over: tuple[int, ...] | None = None) -> Keypoints:
-    """At most `count`, highest score first. Spread over a photo (H, W), the cells of a grid take turns."""
+    """At most `count`, highest score first. Spread over a photo (H, W), the cells of a grid take turns instead."""
     return keypoints[best_rows(keypoints.xy, keypoints.scores, count, spread_over)]
 
 
 def best_rows(xy: Array, scores: Array, count: int, spread_over: tuple[int, ...] | None = None) -> Array:
     """The rows of the places (N, 2) that `best` keeps, in its order."""
     order = np.argsort(-scores, kind="stable")
-    if spread_over is not None and len(xy):
+    if spread_over is not None and len(xy) > count:
+        order = order[: POOL * count]
         height, width = spread_over
         side = max(1.0, np.sqrt(PER_CELL * height * width / count))
         column, row = (xy[order] // side).astype(np.int64).T

@@ -36,7 +36,7 @@ class Extractor:
 
     detector, descriptor: a name, the path of weights, or an object of one's own.
     score_threshold: keypoints of a lower score are left out; None: as usual for the detector.
-    spread: evenly over the photo instead of the strongest anywhere.
+    spread: over the photo, instead of the strongest anywhere.
     orientation: "gradient" turns each keypoint to where it gets brighter, "upright" none; "auto" leaves it to who sees
         several photos (`match_photos`, `extract_all`), and is "gradient" for one photo alone.
     shape: elliptic regions, for surfaces seen from the side: the path of AffNet's weights, or "baumberg".
@@ -53,7 +53,7 @@ class Extractor:
         *,
         longest: int = LONGEST,
         score_threshold: float | None = None,
-        spread: bool = False,
+        spread: bool = True,
         affine: bool = False,
         support: float | None = None,
         orientation: str = "auto",
@@ -69,7 +69,7 @@ class Extractor:
             raise BadInput(f"the longest side must be at least 1 pixel, got {longest}.")
         if support is not None and not support > 0:
             raise BadInput(f"the support must be more than 0 sigmas, got {support:g}.")
-        asked = {"score_threshold": score_threshold, "spread": spread or None}
+        asked = {"score_threshold": score_threshold, "spread": None if spread else False}
         options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
         calibration = Calibration()
         if orientation not in ORIENTATIONS:

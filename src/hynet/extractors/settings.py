@@ -34,7 +34,7 @@ class Settings:
     longest: int = LONGEST
     affine: bool = False
     score_threshold: float | None = None
-    spread: bool = False
+    spread: bool = True
     mask: str | None = None  # folder of masks, that of a/b.jpg named a/b.jpg.png as in COLMAP
     support: float | None = None  # None: as calibrated, or as the model was trained
     weights: str | None = None  # fingerprint of the files of weights; filled in by extract_all

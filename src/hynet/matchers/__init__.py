@@ -19,6 +19,10 @@ class Matcher(Protocol):
 MATCHERS: dict[str, FilePart[Matcher]] = with_plugins(
     "matchers",
     {
+        "consensus": FilePart(
+            "hynet.matchers.consensus:Consensus",
+            "mutual nearest neighbours that are probably right, by their ratio and by neighbours that moved alike",
+        ),
         "nearest": FilePart(
             "hynet.matchers.nearest:Nearest", "mutual nearest neighbours with a ratio test, FGINN if wanted"
         ),

@@ -5,12 +5,13 @@ Exact search by blocked matrix products: memory stays below 100 MB however many 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..errors import BadInput
 from ..types import Array, Features, Matches, need_features
+from .confidence import confidence, has_scales
 
 # One tile of the product: 48 MB. Thin tiles waste the matrix product, wide ones the cache.
 TILE_ROWS, TILE_COLUMNS = 1024, 12_288
@@ -37,6 +38,8 @@ def match(
     mutual: keep a match only if it is the nearest in both directions.
     fginn: the runner-up is the nearest that lies more than so many pixels from the match ("first geometrically
         inconsistent nearest neighbour"), so that one corner found twice does not count against itself.
+
+    Matches of keypoints that have a size carry the probability that they are right, if they are mutual.
     """
     need_features(a, b)
     if a.descriptors.shape[1] != b.descriptors.shape[1]:
@@ -55,14 +58,16 @@ def match(
     rows = np.arange(len(first))
     if mutual:
         rows = rows[best_of_second[best] == rows]
+    if fginn is not None:
+        runner_up = _runner_up_elsewhere(first, second, b.keypoints.xy, rows, best, runner_up, fginn)
     distances = _distances(first, second, rows, best[rows])
-    if ratio is not None and ratio < 1:  # 1 keeps everything, ties too
-        if fginn is not None:
-            runner_up = _runner_up_elsewhere(first, second, b.keypoints.xy, rows, best, runner_up, fginn)
-        alone = runner_up[rows] < 0
-        distinct = alone | (distances < ratio * _distances(first, second, rows, runner_up[rows]))
-        rows, distances = rows[distinct], distances[distinct]
-    return Matches(np.column_stack([rows, best[rows]]), distances)
+    alone = runner_up[rows] < 0
+    limits = np.where(alone, np.inf, _distances(first, second, rows, runner_up[rows]))
+    found = Matches(np.column_stack([rows, best[rows]]), distances)
+    if mutual and has_scales(a, b):
+        ratios = distances / np.maximum(limits, np.finfo(np.float32).tiny)
+        found = replace(found, confidence=confidence(a, b, rows, best[rows], ratios))
+    return found if ratio is None or ratio == 1 else found[distances < ratio * limits]  # 1 keeps everything, ties too
 
 
 def nearest(first: Array, second: Array) -> tuple[Array, Array, Array]:

@@ -24,12 +24,14 @@ from ..geometry import DEGENSAC, Fit
 from ..patches import SUPPORT_SIGMAS, cut
 from ..types import Array, Features, Keypoints, Matches
 from . import Matcher, open_matcher
+from .confidence import same_place
 from .turning import stand_alike
 from .verification import THRESHOLDS, verify
 
 Photo = str | Path | Array
 Shown = Literal["matches", "keypoints", "patches"]
 PATCHES_SHOWN = 64
+UNCLEAR = 0.1, 0.5  # probabilities between which photos perhaps show one place
 PATCH_SIZE = 32  # pixels, of what is shown of features that were not described patch by patch
 
 
@@ -52,6 +54,7 @@ class MatchedPhotos:
     inliers: Matches  # those of the matches that agree on the geometry
     is_inlier: Array  # (K,) bool: which of the matches these are
     geometry: FoundGeometry
+    overlap: float | None  # probability that the photos show one place; None: not known
     seconds: Mapping[str, float]  # by stage
     patch_size: int  # pixels a side, and ...
     support: float  # ... sigmas a side, of the patches that were described
@@ -76,6 +79,8 @@ class MatchedPhotos:
             )
         verdict = f"{self.verdict}; {note}" if note else self.verdict
         caption = [(f"{len(self.matches)} matches, ", drawing.INK), (verdict, drawing.GREEN)]
+        if self.overlap is not None and self.overlap < UNCLEAR[1]:
+            caption = [(f"{self.place}: ", drawing.RED), (f"{len(self.matches)} matches, {verdict}", drawing.FAINT)]
         if show == "matches":
             return drawing.matches(self.photos, keypoints, self.matches, green, caption)
         if show != "patches":
@@ -92,6 +97,15 @@ class MatchedPhotos:
     def save(self, path: str | Path, show: Shown = "matches") -> None:
         """The picture as PNG, JPEG or WebP, by the ending of the name."""
         drawing.save(self.draw(show), path)
+
+    @property
+    def place(self) -> str:
+        """In words, whether the photos show one place."""
+        if self.overlap is None:
+            return "not known whether this is one place"
+        if self.overlap < UNCLEAR[0]:
+            return "not the same place"
+        return "perhaps the same place" if self.overlap < UNCLEAR[1] else "the same place"
 
     @property
     def verdict(self) -> str:
@@ -120,9 +134,9 @@ def match_photos(
     orientation: str = "auto",
     shape: str | Path = "none",
     score_threshold: float | None = None,
-    spread: bool = False,
+    spread: bool = True,
     masks: tuple[Photo, Photo] | None = None,
-    matcher: str | Path | Matcher = "nearest",
+    matcher: str | Path | Matcher = "consensus",
     ratio: float | None = None,
     fginn: float | None = None,
     geometry: str = "auto",
@@ -134,7 +148,8 @@ def match_photos(
     extractor: a name, the path of weights or of a features file, or an object, in place of detector and model.
     max_keypoints: per photo; None: 2048, or as an extractor that is an object was made.
     masks: two pictures as large as the photos; where they are black there are no keypoints.
-    matcher: "nearest", the path of LighterGlue's weights, or an object; ratio and fginn are options of "nearest".
+    matcher: "consensus", "nearest", the path of LighterGlue's weights, or an object.
+    ratio, fginn: options of the first two, as for `match`; without a ratio, "consensus" asks for none.
     orientation: "auto" takes the photos as upright unless orienting every keypoint gives more inliers.
     shape: elliptic regions: the path of AffNet's weights, or "baumberg".
     geometry: as for `verify`, or "none" to keep all matches.
@@ -190,6 +205,7 @@ def match_photos(
             features = extract_unmasked(extract, first, black[0]), extract_unmasked(extract, second, black[1])
         found = compare(features)
     matches, fit = found.matches, found.fit
+    overlap = None if matches.confidence is None else same_place(matches.confidence, len(fit))
     if geometry == "none":
         fit = Fit(matches, None, np.ones(len(matches), bool))
     return MatchedPhotos(
@@ -199,6 +215,7 @@ def match_photos(
         inliers=fit.matches,
         is_inlier=fit.inliers,
         geometry=FoundGeometry(fit.geometry, fit.model, fit.why),
+        overlap=overlap,
         seconds=clock.seconds,
         patch_size=extract.descriptor.patch_size if isinstance(extract, Extractor) else PATCH_SIZE,
         support=extract.support if isinstance(extract, Extractor) else SUPPORT_SIGMAS,
@@ -254,8 +271,8 @@ def _focals(focal: float | tuple[float, float] | None, *photos: Photo) -> list[f
 def _opened(matcher: str | Path | Matcher, ratio: float | None, fginn: float | None) -> Matcher:
     asked = {"ratio": ratio, "fginn": fginn}
     options = {name: value for name, value in asked.items() if value is not None}
-    if options and matcher != "nearest":
-        raise BadInput(f"{' and '.join(options)} belong to the matcher nearest; leave them out for another.")
+    if options and matcher not in ("consensus", "nearest"):
+        raise BadInput(f"{' and '.join(options)} are options of consensus and nearest; leave them out for {matcher}.")
     return open_matcher(matcher, **options) if isinstance(matcher, str | Path) else matcher
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -98,24 +99,31 @@ def _fit(
 ) -> Fit:
     usual = choose(THRESHOLDS, geometry, "geometry")
     threshold = a.thresholds.get(geometry, usual) if threshold is None else threshold
-    first, second = a.keypoints.xy[matches.indices[:, 0]], b.keypoints.xy[matches.indices[:, 1]]  # (K, 2) each
+    sampling: dict[str, Any] = {"seed": seed, "best_first": matches.confidence is not None}
+    order = (
+        np.argsort(-matches.confidence, kind="stable") if matches.confidence is not None else np.arange(len(matches))
+    )
+    rows, columns = matches.indices[order].T
+    first, second = a.keypoints.xy[rows], b.keypoints.xy[columns]  # (K, 2) each
     model: Array | None
     pose = F = None
     if geometry == "essential":
         first_K, second_K = known or (geo.guess_camera(a.image_size), geo.guess_camera(b.image_size))
-        pose, inliers = geo.relative_pose(first, second, threshold, first_K=first_K, second_K=second_K, seed=seed)
+        pose, inliers = geo.relative_pose(first, second, threshold, first_K=first_K, second_K=second_K, **sampling)
         model = None if pose is None else geo.essential_from_pose(pose)
         F = None if pose is None else geo.fundamental_from_pose(pose, first_K, second_K)
     elif geometry == "shared-focal":
         if a.image_size != b.image_size:
             raise BadInput("one focal length for both needs photos of one size, as one camera takes them.")
-        pose, focal, inliers = geo.shared_focal(first, second, threshold, image_size=a.image_size, seed=seed)
+        pose, focal, inliers = geo.shared_focal(first, second, threshold, image_size=a.image_size, **sampling)
         K = geo.camera(focal, a.image_size)
         model = F = None if pose is None else geo.fundamental_from_pose(pose, K, K)
+    elif geometry == "fundamental":
+        model, inliers = geo.fundamental(first, second, threshold, seed=seed)
+        F = model
     else:
-        fit = geo.fundamental if geometry == "fundamental" else geo.homography
-        model, inliers = fit(first, second, threshold, seed=seed)
-        F = model if geometry == "fundamental" else None
+        model, inliers = geo.homography(first, second, threshold, **sampling)
+    inliers = inliers[np.argsort(order)]  # in the order of the matches again
     found = int(inliers.sum())
     if model is None or not geo.beyond_chance(geometry, found, len(matches), threshold, b.image_size):
         nothing = np.zeros(len(matches), bool)

@@ -16,7 +16,7 @@ import numpy as np
 from ..colmap import Store, Verifiable
 from ..errors import BadInput, need
 from ..extractors.hloc_file import read_h5
-from ..matchers.nearest import match
+from ..matchers import Matcher
 from ..types import Features, Matches, Progress, silent
 
 Key = TypeVar("Key")
@@ -38,18 +38,18 @@ def match_all(
     file: Path,
     pairs: Sequence[tuple[str, str]],
     *,
-    ratio: float | None,
+    matcher: Matcher,
     threads: int,
     progress: Progress = silent,
 ) -> None:
-    """Mutual nearest neighbours that pass the ratio test, verified by COLMAP; `file` holds the features."""
+    """Matches of all pairs, verified by COLMAP; `file` holds the features."""
     done = store.pairs()
     square = {name: k // NEAR for k, name in enumerate(store.names)}
     todo = sorted((pair for pair in pairs if pair not in done), key=lambda pair: (square[pair[0]], square[pair[1]]))
     view = lru_cache(maxsize=2 * NEAR)(lambda name: _view(store, file, name))
 
     def work(first: MatchedView, second: MatchedView) -> tuple[Matches, Any]:
-        found = match(first.features, second.features, ratio)
+        found = matcher(first.features, second.features)
         return found, store.verify(first.seen, second.seen, found.indices)
 
     pieces = ((pair, partial(work, view(pair[0]), view(pair[1]))) for pair in todo)

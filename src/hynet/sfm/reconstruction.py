@@ -16,6 +16,8 @@ from ..errors import BadData, BadInput, DataNotFound, choose
 from ..extractors.folder import extract_all, find_masks, name_photos
 from ..extractors.hloc_file import FeaturesFile, h5_names, read_h5
 from ..extractors.settings import Settings
+from ..matchers.consensus import Consensus
+from ..matchers.nearest import Nearest
 from ..system import fingerprints
 from ..system.files import as_path, make_folder
 from ..system.locks import alone
@@ -47,7 +49,8 @@ def reconstruct(
     settings: how features are made; `features`: a file of them in hloc's layout instead, as is a settings.extractor
         that is such a file.
     pairs: "auto" (all of up to 200 photos, else by likeness), "exhaustive", "retrieval", "sequence" or a file.
-    ratio: of the ratio test; None: as calibrated for the model, and none for the features of others.
+    ratio: of a ratio test; None: matches are kept that are probably right (the matcher "consensus"), or, of keypoints
+        without size, mutual ones.
     camera: "auto" (by EXIF), "shared" (one for all photos of a size), or a known one such as "PINHOLE,fx,fy,cx,cy".
     jobs: processes that describe and threads that match; 0 means one per core.
     """
@@ -64,8 +67,6 @@ def reconstruct(
     extract = settings.open_extractor() if features is None else None
     if isinstance(extract, FeaturesFile):
         features, extract = extract.path, None
-    elif extract is not None and ratio is None:
-        ratio = extract.ratio
     jobs = jobs or len(cores())
     file = out / "features.h5" if features is None else Path(features)
     masks = find_masks(settings.mask, named) if features is None else {}
@@ -84,7 +85,8 @@ def reconstruct(
         with colmap.opened(out / "database.db") as store:
             _add_photos(store, readable, file, camera)
             chosen = pairing.choose_pairs(pairs, store.names, lambda name: read_h5(file, name).descriptors)
-            match_all(store, file, chosen, ratio=ratio, threads=jobs, progress=progress)
+            matcher = Consensus() if ratio is None else Nearest(ratio)
+            match_all(store, file, chosen, matcher=matcher, threads=jobs, progress=progress)
         progress(0, 1, "mapping")  # COLMAP does not say how far it is
         return map_folder(out, named, unreadable, mapper=mapper, known_cameras=camera not in ("auto", "shared"))
 

@@ -22,6 +22,7 @@ from ...colmap import tables
 from ...errors import BadData
 from ...extractors.folder import name_photos
 from ...extractors.hloc_file import read_h5
+from ...matchers.nearest import Nearest
 from ...sfm import pairs as pairing
 from ...sfm.matches import match_all
 from ...sfm.reconstruction import Reconstructed
@@ -91,7 +92,7 @@ def reconstruct(
             _add_photos(store, photos, features, scene.database)
             how = "exhaustive" if scene.pairs is None else str(scene.pairs)
             pairs = pairing.choose_pairs(how, store.names, lambda name: read_h5(features, name).descriptors)
-            match_all(store, features, pairs, ratio=ratio, threads=len(cores()), progress=progress)
+            match_all(store, features, pairs, matcher=Nearest(ratio), threads=len(cores()), progress=progress)
         mapped = colmap.map_photos(database, asked=MAPPING)
         done = Reconstructed.of(colmap.as_arrays(mapped), colmap.read_funnel(database), out, len(photos))
         colmap.write_model(mapped, out)

@@ -7,7 +7,7 @@ than 1, 2 ... 10 degrees, averaged.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +17,8 @@ from ... import colmap, metrics
 from ...datasets import scenes
 from ...datasets.scenes import Scene
 from ...errors import BadInput
+from ...matchers.confidence import has_scales
+from ...matchers.consensus import Consensus
 from ...types import Array, Progress, silent
 from ..harness import comparing
 from ..harness.contestants import Model
@@ -54,7 +56,9 @@ class ImcOptions:
     # a folder where some photos were turned against others
     orientation: Literal["auto", "upright", "gradient"] = "auto"
     shape: str = "none"  # of patch descriptors: none, baumberg, or the path of AffNet's weights
-    ratio: float | None = None  # one ratio test for all; by default each model's own, and 0.9 where it has none
+    # of methods without a matcher of their own: nearest is the challenge's, a ratio test in both directions
+    matcher: Literal["consensus", "nearest"] = "consensus"
+    ratio: float | None = None  # of nearest, for all; by default each model's own, and 0.9 where it has none
     seeds: int = 1  # stereo: how often each pair is fitted; scores are averaged
     bags: int | None = None  # multiview: the most bags of each size; by default 100, 50 and 25
     features: tuple[Path, ...] = ()  # features files in hloc's layout, each a row
@@ -75,6 +79,10 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
     photos = [view.photo for scene in found for view in scene.views.values()]
     setting = Setting(options.detector, options.max_keypoints, options.upright, options.orientation, options.shape)
     methods = open_methods(models, setting, files=options.features, photos=photos)
+    if options.matcher == "consensus":
+        if ratio is not None:
+            raise BadInput("a ratio belongs to --matcher nearest; name that, or leave the ratio out.")
+        methods = [_with_consensus(method, photos[0]) for method in methods]
     rival = comparing.rival([method.name for method in methods], options.against)
     ratios = {
         method.name: ratio or method.features(photos[0]).ratio or USUAL_RATIO
@@ -91,6 +99,8 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
     intervals = {m.name: {column: many.interval(m.name) for column, many in columns.items()} for m in methods}
     compared = [column for column in ("maa10", *parts) if column in columns]
     tested = "Ratio test: " + ", ".join(f"{name} {value:g}" for name, value in ratios.items()) + "."
+    if options.matcher == "consensus":
+        tested = f"Matches: mutual nearest neighbours that are probably right (consensus). {tested if ratios else ''}"
     told = [setting.told(), tested, *(note for part in parts.values() for note in part.notes)]
     table, same_data = paper.table(task), paper.is_papers(found)
     return Evaluation(
@@ -106,6 +116,14 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
         details={name: value for part in parts.values() for name, value in part.details.items()},
         notes=[*told, *([] if same_data else [paper.note(table)])],
     )
+
+
+def _with_consensus(method: Method, photo: Path) -> Method:
+    """Unless it has a matcher of its own, or keypoints without size, which show no consensus."""
+    if method.matcher is not None or not has_scales(method.features(photo)):
+        return method
+    mark = None if method.fingerprint is None else f"{method.fingerprint}, consensus"
+    return replace(method, matcher=Consensus(), fingerprint=mark)
 
 
 TITLES = {"stereo": "Stereo poses", "multiview": "Multiview poses", "both": "Stereo and multi-view poses"}

@@ -1,0 +1,66 @@
+"""How probable it is that a match is right, and that two photos show one place.
+
+A match is judged by its ratio (its distance over the runner-up's) and by its neighbours: the two keypoints say how the
+surface moved, and right matches nearby moved alike. Neither depends on how a descriptor scales its distances, so that
+the same few weights serve all. studies/confidence.py fits them and says how well they hold.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from ..types import Array, Features
+
+NEIGHBOURS = 20  # matches nearest to a match, in each of the photos
+# How far from where a match puts its neighbour that may be: shares of the photo's longer side, and of the way to it
+NEAR, STRETCH = 0.004, 0.3
+DISTINCT = 0.0015  # of the longer side: what is nearer may be one thing found twice, and does not count
+LITTLE = 0.05  # neighbours, added before the logarithm
+
+# Weights of logistic regressions, the constant last, as studies/confidence.py prints them.
+BY_RATIO = (-15.2131, 13.0417)  # ratio
+BY_NEIGHBOURS = (-7.5, 0.5, 0.7, 4.0)  # ratio, log of the fewer and of all neighbours that moved alike
+SAME_PLACE = (1.0, 1.0, -8.0)  # log of 1 + expected right matches, log of 1 + inliers
+
+
+def confidence(a: Features, b: Features, rows: Array, columns: Array, ratios: Array) -> Array:
+    """(K,) probability that each match is right; rows (K,) of a, columns (K,) of b, all matches of the two photos."""
+    if len(rows) <= NEIGHBOURS:
+        return np.zeros(len(rows), np.float32)
+    alone = _logistic(BY_RATIO, ratios)
+    frames = [each.keypoints.frames[chosen].astype(np.float64) for each, chosen in ((a, rows), (b, columns))]
+    there = supporters(frames[0], frames[1], alone, max(a.image_size), max(b.image_size))
+    back = supporters(frames[1], frames[0], alone, max(b.image_size), max(a.image_size))
+    fewer, all_of_them = np.minimum(there, back), there + back
+    return _logistic(BY_NEIGHBOURS, ratios, np.log(LITTLE + fewer), np.log(LITTLE + all_of_them)).astype(np.float32)
+
+
+def supporters(first: Array, second: Array, weights: Array, side: int, other_side: int) -> Array:
+    """(K,) how many of its neighbours in the first photo moved as each match did, each by its weight.
+
+    first, second: frames (K, 2, 3); side, other_side: longer sides of the photos in pixels.
+    """
+    here, there = first[:, :, 2], second[:, :, 2]
+    away, neighbours = cKDTree(here).query(here, NEIGHBOURS + 1)  # (K, NEIGHBOURS + 1), itself among them
+    second_from_first = second[:, :, :2] @ np.linalg.inv(first[:, :, :2])
+    expected = np.einsum("kij,knj->kni", second_from_first, here[neighbours] - here[:, None])
+    found = there[neighbours] - there[:, None]
+    error, way, moved = (np.linalg.norm(each, axis=2) for each in (expected - found, expected, found))
+    alike = (error < NEAR * other_side + STRETCH * way) & (away > DISTINCT * side) & (moved > DISTINCT * other_side)
+    return (alike * weights[neighbours]).sum(1)
+
+
+def same_place(confidences: Array, inliers: int) -> float:
+    """Probability that two photos with these matches (K,) and so many inliers show one place."""
+    return float(_logistic(SAME_PLACE, np.log1p(confidences.sum()), np.log1p(inliers)))
+
+
+def has_scales(*features: Features) -> bool:
+    """Whether keypoints tell how the surface moved: those of ALIKED or XFeat have neither size nor angle."""
+    return all(len(each) > 1 and bool(np.ptp(each.keypoints.sigma) > 0) for each in features)
+
+
+def _logistic(weights: tuple[float, ...], *values: Array | float) -> Array:
+    total = sum(weight * value for weight, value in zip(weights, values, strict=False)) + weights[-1]
+    return 1 / (1 + np.exp(-np.asarray(total)))

@@ -1,0 +1,27 @@
+"""Features x Features -> Matches: mutual nearest neighbours that are probably right, by their ratio and neighbours."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..types import Features, Matches
+from .confidence import has_scales
+from .nearest import match
+
+LEAST = 0.2  # probability: docs/matching.md has the table it was chosen by
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """Keypoints without size are matched by the ratio test alone, as `Nearest` does."""
+
+    ratio: float | None = None  # a ratio test besides; None: none
+    fginn: float | None = None
+    least: float = LEAST
+
+    def __call__(self, a: Features, b: Features) -> Matches:
+        if not has_scales(a, b):
+            return match(a, b, self.ratio, fginn=self.fginn)
+        found = match(a, b, 1.0 if self.ratio is None else self.ratio, fginn=self.fginn)
+        assert found.confidence is not None  # they are mutual
+        return found[found.confidence >= self.least]

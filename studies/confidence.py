@@ -1,0 +1,191 @@
+"""The weights of hynet.matchers.confidence, fitted to pairs of photos with known cameras, and how well they hold.
+
+Usage: python studies/choosing.py PATH/TO/data/train OUT
+       python studies/confidence.py OUT/stereo                    fits, and tests on scenes left out in turn
+       python studies/confidence.py --test PATH/TO/data/eval/imc  only tests the weights that are in use
+
+A match is right within 3 pixels of its epipolar line. Pairs across scenes show nothing in common; a pair within a scene
+is solvable where its pose is found within 10 degrees with the true cameras.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import minimize
+
+from hynet import geometry
+from hynet.datasets import scenes
+from hynet.extractors.patchwise import Extractor
+from hynet.matchers import confidence as in_use
+from hynet.matchers.consensus import LEAST
+from hynet.matchers.nearest import match, nearest
+from hynet.matchers.verification import verify
+from hynet.types import Array, Features
+
+RIGHT = 3.0  # pixels
+SOLVED = 10.0  # degrees
+FOLDS, BINS = 5, 15
+ACROSS = 500  # pairs of different scenes
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two photos and their mutual nearest neighbours."""
+
+    scenes: tuple[str, str]
+    seen: tuple[Features, Features]
+    matches: Array  # (K, 2)
+    ratios: Array  # (K,)
+    right: Array  # (K,) bool
+    solvable: bool
+
+
+def described(found: Sequence[scenes.Scene]) -> dict[tuple[str, str], Features]:
+    extract = Extractor("dog", "default-int8", orientation="upright")
+    names = {(scene.name, name) for scene in found for pair in scene.pairs for name in pair}
+    views = {scene.name: scene.views for scene in found}
+    return {key: extract(views[key[0]][key[1]].photo) for key in sorted(names)}
+
+
+def compared(a: Features, b: Features) -> tuple[Array, Array]:
+    """Mutual nearest neighbours and their ratios."""
+    _, runner_up, _ = nearest(a.descriptors, b.descriptors)
+    matches = match(a, b, 1.0)
+    rows = matches.indices[:, 0]
+    farther = np.linalg.norm(a.descriptors[rows] - b.descriptors[runner_up[rows]], axis=1)
+    return matches.indices, matches.distances / np.maximum(farther, 1e-12)
+
+
+def gather(data: Path) -> list[Pair]:
+    found = scenes.load(data)
+    features = described(found)
+    pairs = []
+    for scene in found:
+        for names in scene.pairs:
+            a, b = (features[scene.name, name] for name in names)
+            views = [scene.views[name] for name in names]
+            true = scenes.second_from_first(*(view.cam_from_world for view in views))
+            matches, ratios = compared(a, b)
+            F = geometry.fundamental_from_pose(true, views[0].K, views[1].K)
+            points = a.keypoints.xy[matches[:, 0]], b.keypoints.xy[matches[:, 1]]
+            fit = verify(a, b, match(a, b), "essential", cameras=(views[0].K, views[1].K))
+            solvable = fit.pose is not None and geometry.pose_error(fit.pose, true) < SOLVED
+            right = geometry.sampson_distance(F, *points) < RIGHT
+            pairs.append(Pair((scene.name, scene.name), (a, b), matches, ratios, right, solvable))
+    across = [(k, m) for k, m in combinations(sorted(features), 2) if k[0] != m[0]]
+    for index in np.random.default_rng(0).choice(len(across), min(ACROSS, len(across)), replace=False):
+        first, second = across[index]
+        a, b = features[first], features[second]
+        matches, ratios = compared(a, b)
+        pairs.append(Pair((first[0], second[0]), (a, b), matches, ratios, np.zeros(len(matches), bool), False))
+    return pairs
+
+
+# --- Fitting ---
+
+
+def fitted(columns: Sequence[Array], right: Array) -> tuple[float, ...]:
+    """Weights of a logistic regression, the constant last."""
+    X = np.column_stack([*columns, np.ones(len(right))])
+
+    def loss(weights: Array) -> tuple[float, Array]:
+        total = X @ weights
+        return float(np.mean(np.logaddexp(0, total) - right * total)), X.T @ (1 / (1 + np.exp(-total)) - right) / len(X)
+
+    return tuple(minimize(loss, np.zeros(X.shape[1]), jac=True, method="BFGS").x.round(4).tolist())
+
+
+def use_fitted(pairs: Sequence[Pair]) -> None:
+    """Fit the three regressions one after the other: each builds on those before."""
+    ratios, right = (np.concatenate([getattr(pair, name) for pair in pairs]) for name in ("ratios", "right"))
+    in_use.BY_RATIO = fitted([ratios], right)
+    support = [both_ways(pair) for pair in pairs if len(pair.matches) > in_use.NEIGHBOURS]
+    many = [pair for pair in pairs if len(pair.matches) > in_use.NEIGHBOURS]
+    fewer, every = (np.log(in_use.LITTLE + np.concatenate([each[k] for each in support])) for k in range(2))
+    columns = [np.concatenate([pair.ratios for pair in many]), fewer, every]
+    in_use.BY_NEIGHBOURS = fitted(columns, np.concatenate([pair.right for pair in many]))
+    judged = [pair for pair in pairs if pair.solvable or pair.scenes[0] != pair.scenes[1]]
+    measured = np.array([evidence(pair) for pair in judged])
+    together = np.array([pair.solvable for pair in judged])
+    in_use.SAME_PLACE = fitted(list(np.log1p(measured).T), together)
+
+
+def both_ways(pair: Pair) -> tuple[Array, Array]:
+    frames = [each.keypoints.frames[rows].astype(float) for each, rows in zip(pair.seen, pair.matches.T, strict=True)]
+    alone = in_use._logistic(in_use.BY_RATIO, pair.ratios)
+    sides = [max(each.image_size) for each in pair.seen]
+    there = in_use.supporters(*frames, alone, *sides)
+    back = in_use.supporters(*frames[::-1], alone, *sides[::-1])
+    return np.minimum(there, back), there + back
+
+
+def evidence(pair: Pair) -> tuple[float, int]:
+    """Expected right matches, and inliers."""
+    a, b = pair.seen
+    found = match(a, b, 1.0)
+    kept = found[found.confidence >= LEAST]
+    return float(kept.confidence.sum()), len(verify(a, b, kept, "fundamental"))
+
+
+# --- How well it holds ---
+
+
+def judged(pairs: Sequence[Pair]) -> tuple[Array, Array, list[float], list[bool]]:
+    """Of matches within scenes the confidence and whether they are right; of pairs the same."""
+    own = [pair for pair in pairs if pair.scenes[0] == pair.scenes[1]]
+    sure = [in_use.confidence(*pair.seen, *pair.matches.T, pair.ratios) for pair in own]
+    clear = [pair for pair in pairs if pair.solvable or pair.scenes[0] != pair.scenes[1]]
+    places = []
+    for pair in clear:
+        expected, inliers = evidence(pair)
+        places.append(in_use.same_place(np.array([expected]), inliers))
+    right = np.concatenate([pair.right for pair in own])
+    return np.concatenate(sure), right, places, [pair.solvable for pair in clear]
+
+
+def report(sure: Array, right: Array, places: Sequence[float], together: Sequence[bool]) -> None:
+    bins = np.minimum((sure * BINS).astype(int), BINS - 1)
+    order = np.argsort(-sure, kind="stable")
+    precision = np.cumsum(right[order]) / np.arange(1, len(right) + 1)
+    gaps = [abs(sure[bins == k].mean() - right[bins == k].mean()) * (bins == k).mean() for k in np.unique(bins)]
+    print(f"{len(right)} matches, {right.mean():.1%} right; expected calibration error {sum(gaps):.2%}, ", end="")
+    print(f"average precision {precision[right[order]].mean():.1%}")
+    print("| confidence | matches | right |\n|---|---|---|")
+    for k in np.unique(bins):
+        inside = bins == k
+        print(f"| {k / BINS:.2f} to {(k + 1) / BINS:.2f} | {inside.sum()} | {right[inside].mean():.3f} |")
+    same, truth = np.array(places) >= 0.5, np.array(together)
+    print(f"pairs across scenes called one place: {same[~truth].sum()} of {(~truth).sum()}")
+    print(f"solvable pairs called one place: {same[truth].sum()} of {truth.sum()}")
+
+
+def left_out(pairs: Sequence[Pair]) -> None:
+    """Each scene is judged by weights that were fitted without it."""
+    names = sorted({name for pair in pairs for name in pair.scenes})
+    parts = []
+    for fold in range(FOLDS):
+        out = set(names[fold::FOLDS])
+        use_fitted([pair for pair in pairs if not out & {*pair.scenes}])
+        parts.append(judged([pair for pair in pairs if out >= {*pair.scenes}]))
+    report(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def main(args: Sequence[str]) -> None:
+    if args[0] == "--test":
+        report(*(np.asarray(each) for each in judged(gather(Path(args[1])))))
+        return
+    pairs = gather(Path(args[0]))
+    left_out(pairs)
+    use_fitted(pairs)
+    for name in ("BY_RATIO", "BY_NEIGHBOURS", "SAME_PLACE"):
+        print(f"{name} = {getattr(in_use, name)}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
