@@ -1,11 +1,12 @@
 """The weights of hynet.matchers.confidence, fitted to pairs of photos with known cameras, and how well they hold.
 
 Usage: python studies/choosing.py PATH/TO/data/train OUT
-       python studies/confidence.py OUT/stereo                    fits, and tests on scenes left out in turn
-       python studies/confidence.py --test PATH/TO/data/eval/imc  only tests the weights that are in use
+       python studies/confidence.py OUT/stereo FEATURES                    fits, and tests on scenes left out in turn
+       python studies/confidence.py --test PATH/TO/data/eval/imc FEATURES  only tests the weights that are in use
 
-A match is right within 3 pixels of its epipolar line. Pairs across scenes show nothing in common; a pair within a scene
-is solvable where its pose is found within 10 degrees with the true cameras.
+FEATURES is a folder for features, as in matching.py, whose selection of keypoints is used. A match is right within 3
+pixels of its epipolar line. Pairs across scenes show nothing in common; a pair within a scene is solvable where its
+pose is found within 10 degrees with the true cameras.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
+from matching import CHOSEN, SELECTIONS, features, keep, pool
 from scipy.optimize import minimize
+from scipy.special import expit
 
 from hynet import geometry
 from hynet.datasets import scenes
-from hynet.extractors.patchwise import Extractor
 from hynet.matchers import confidence as in_use
 from hynet.matchers.consensus import LEAST
 from hynet.matchers.nearest import match, nearest
@@ -31,6 +33,7 @@ from hynet.types import Array, Features
 RIGHT = 3.0  # pixels
 SOLVED = 10.0  # degrees
 FOLDS, BINS = 5, 15
+RIDGE = 1e-4  # keeps weights finite where one number tells all
 ACROSS = 500  # pairs of different scenes
 
 
@@ -46,11 +49,17 @@ class Pair:
     solvable: bool
 
 
-def described(found: Sequence[scenes.Scene]) -> dict[tuple[str, str], Features]:
-    extract = Extractor("dog", "default-int8", orientation="upright")
-    names = {(scene.name, name) for scene in found for pair in scene.pairs for name in pair}
-    views = {scene.name: scene.views for scene in found}
-    return {key: extract(views[key[0]][key[1]].photo) for key in sorted(names)}
+def described(found: Sequence[scenes.Scene], folder: Path) -> dict[tuple[str, str], Features]:
+    folder.mkdir(parents=True, exist_ok=True)
+    extract = pool()
+    seen = {}
+    for scene in found:
+        for name in sorted({name for pair in scene.pairs for name in pair}):
+            file = folder / f"{scene.name}-{name}.npz"
+            keep(file, scene.views[name].photo, extract)
+            every = features(file)
+            seen[scene.name, name] = every[SELECTIONS[CHOSEN](every.keypoints, every.image_size)]
+    return seen
 
 
 def compared(a: Features, b: Features) -> tuple[Array, Array]:
@@ -62,13 +71,13 @@ def compared(a: Features, b: Features) -> tuple[Array, Array]:
     return matches.indices, matches.distances / np.maximum(farther, 1e-12)
 
 
-def gather(data: Path) -> list[Pair]:
+def gather(data: Path, folder: Path) -> list[Pair]:
     found = scenes.load(data)
-    features = described(found)
+    seen = described(found, folder)
     pairs = []
     for scene in found:
         for names in scene.pairs:
-            a, b = (features[scene.name, name] for name in names)
+            a, b = (seen[scene.name, name] for name in names)
             views = [scene.views[name] for name in names]
             true = scenes.second_from_first(*(view.cam_from_world for view in views))
             matches, ratios = compared(a, b)
@@ -78,10 +87,10 @@ def gather(data: Path) -> list[Pair]:
             solvable = fit.pose is not None and geometry.pose_error(fit.pose, true) < SOLVED
             right = geometry.sampson_distance(F, *points) < RIGHT
             pairs.append(Pair((scene.name, scene.name), (a, b), matches, ratios, right, solvable))
-    across = [(k, m) for k, m in combinations(sorted(features), 2) if k[0] != m[0]]
+    across = [(k, m) for k, m in combinations(sorted(seen), 2) if k[0] != m[0]]
     for index in np.random.default_rng(0).choice(len(across), min(ACROSS, len(across)), replace=False):
         first, second = across[index]
-        a, b = features[first], features[second]
+        a, b = seen[first], seen[second]
         matches, ratios = compared(a, b)
         pairs.append(Pair((first[0], second[0]), (a, b), matches, ratios, np.zeros(len(matches), bool), False))
     return pairs
@@ -96,7 +105,8 @@ def fitted(columns: Sequence[Array], right: Array) -> tuple[float, ...]:
 
     def loss(weights: Array) -> tuple[float, Array]:
         total = X @ weights
-        return float(np.mean(np.logaddexp(0, total) - right * total)), X.T @ (1 / (1 + np.exp(-total)) - right) / len(X)
+        value = np.mean(np.logaddexp(0, total) - right * total) + RIDGE * (weights @ weights)
+        return float(value), X.T @ (expit(total) - right) / len(X) + 2 * RIDGE * weights
 
     return tuple(minimize(loss, np.zeros(X.shape[1]), jac=True, method="BFGS").x.round(4).tolist())
 
@@ -177,10 +187,10 @@ def left_out(pairs: Sequence[Pair]) -> None:
 
 
 def main(args: Sequence[str]) -> None:
+    pairs = gather(Path(args[-2]), Path(args[-1]))
     if args[0] == "--test":
-        report(*(np.asarray(each) for each in judged(gather(Path(args[1])))))
+        report(*(np.asarray(each) for each in judged(pairs)))
         return
-    pairs = gather(Path(args[0]))
     left_out(pairs)
     use_fitted(pairs)
     for name in ("BY_RATIO", "BY_NEIGHBOURS", "SAME_PLACE"):

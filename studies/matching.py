@@ -97,6 +97,11 @@ class Row:
     right: Array
 
 
+def pool() -> Extractor:
+    """What finds the keypoints that are selected from."""
+    return Extractor(DoG(POOL, upright=True, spread=False), "default-int8", POOL, orientation="upright")
+
+
 def keep(file: Path, photo: Path, extract: Extractor) -> None:
     if not file.exists():
         found = extract(photo)
@@ -159,7 +164,7 @@ def table(found: Sequence[scenes.Scene], rows: Mapping[str, Callable[[], Row]]) 
 def main(data: Path, folder: Path) -> None:
     found = scenes.load(data)
     folder.mkdir(parents=True, exist_ok=True)
-    extract = Extractor(DoG(POOL, upright=True, spread=False), "default-int8", POOL, orientation="upright")
+    extract = pool()
     for scene in found:
         for name in sorted({name for pair in scene.pairs for name in pair}):
             keep(folder / f"{scene.name}-{name}.npz", scene.views[name].photo, extract)

@@ -7,8 +7,8 @@ the same few weights serve all. studies/confidence.py fits them and says how wel
 
 from __future__ import annotations
 
+import cv2
 import numpy as np
-from scipy.spatial import cKDTree
 
 from ..types import Array, Features
 
@@ -19,8 +19,8 @@ DISTINCT = 0.0015  # of the longer side: what is nearer may be one thing found t
 LITTLE = 0.05  # neighbours, added before the logarithm
 
 # Weights of logistic regressions, the constant last, as studies/confidence.py prints them.
-BY_RATIO = (-15.2131, 13.0417)  # ratio
-BY_NEIGHBOURS = (-7.5, 0.5, 0.7, 4.0)  # ratio, log of the fewer and of all neighbours that moved alike
+BY_RATIO = (-17.0508, 13.7284)  # ratio
+BY_NEIGHBOURS = (-4.204, 0.2083, 0.8242, 2.9092)  # ratio, log of the fewer and of all neighbours that moved alike
 SAME_PLACE = (1.0, 1.0, -8.0)  # log of 1 + expected right matches, log of 1 + inliers
 
 
@@ -42,13 +42,21 @@ def supporters(first: Array, second: Array, weights: Array, side: int, other_sid
     first, second: frames (K, 2, 3); side, other_side: longer sides of the photos in pixels.
     """
     here, there = first[:, :, 2], second[:, :, 2]
-    away, neighbours = cKDTree(here).query(here, NEIGHBOURS + 1)  # (K, NEIGHBOURS + 1), itself among them
+    away, neighbours = _nearest_places(here)
     second_from_first = second[:, :, :2] @ np.linalg.inv(first[:, :, :2])
     expected = np.einsum("kij,knj->kni", second_from_first, here[neighbours] - here[:, None])
     found = there[neighbours] - there[:, None]
     error, way, moved = (np.linalg.norm(each, axis=2) for each in (expected - found, expected, found))
     alike = (error < NEAR * other_side + STRETCH * way) & (away > DISTINCT * side) & (moved > DISTINCT * other_side)
     return (alike * weights[neighbours]).sum(1)
+
+
+def _nearest_places(xy: Array) -> tuple[Array, Array]:
+    """Distances and rows (K, NEIGHBOURS + 1) of the places (K, 2) nearest to each, itself among them."""
+    exact_tree: dict[str, bool | int | float | str] = {"algorithm": 4}  # FLANN_INDEX_KDTREE_SINGLE
+    places = np.ascontiguousarray(xy, np.float32)
+    rows, squares = cv2.flann.Index(places, exact_tree).knnSearch(places, NEIGHBOURS + 1, params={"checks": -1})
+    return np.sqrt(squares), rows
 
 
 def same_place(confidences: Array, inliers: int) -> float:
@@ -63,4 +71,4 @@ def has_scales(*features: Features) -> bool:
 
 def _logistic(weights: tuple[float, ...], *values: Array | float) -> Array:
     total = sum(weight * value for weight, value in zip(weights, values, strict=False)) + weights[-1]
-    return 1 / (1 + np.exp(-np.asarray(total)))
+    return (1 + np.tanh(np.asarray(total) / 2)) / 2

@@ -1,0 +1,103 @@
+"""How probable it is that a match is right: by its ratio and by the neighbours that moved as it did."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hynet
+from hynet import geometry
+from hynet.datasets import synthetic
+from hynet.errors import BadInput
+from hynet.extractors.patchwise import Extractor
+from hynet.matchers.consensus import Consensus
+from hynet.matchers.nearest import match
+from hynet.matchers.verification import verify
+from hynet.types import Features, Keypoints, Matches
+
+
+@pytest.fixture(scope="module")
+def seen() -> tuple[Features, Features, np.ndarray]:
+    """Two photos of a plane, and the homography between them."""
+    first, second, second_from_first = synthetic.photo_pair(7, (400, 300))
+    extract = Extractor("dog", "rootsift", 600, orientation="upright")
+    return extract(first), extract(second), second_from_first
+
+
+def is_right(a: Features, b: Features, matches: Matches, second_from_first: np.ndarray) -> np.ndarray:
+    rows, columns = matches.indices.T
+    return geometry.transfer_error(second_from_first, a.keypoints.xy[rows], b.keypoints.xy[columns]) < 3
+
+
+def test_right_matches_are_more_probable_than_wrong_ones(seen):
+    a, b, second_from_first = seen
+    found = match(a, b, 1.0)
+    right = is_right(a, b, found, second_from_first)
+    assert 20 < right.sum() < len(right)
+    assert found.confidence[right].mean() > 0.8 > 0.3 > found.confidence[~right].mean()
+
+
+def test_consensus_keeps_more_right_matches_than_the_ratio_test_and_fewer_wrong_ones(seen):
+    a, b, second_from_first = seen
+    by_ratio, by_consensus = match(a, b, 0.9), Consensus()(a, b)
+    right = [is_right(a, b, found, second_from_first).sum() for found in (by_ratio, by_consensus)]
+    assert right[1] > right[0]
+    assert right[1] / len(by_consensus) > 0.95 * right[0] / len(by_ratio)
+
+
+def test_the_order_of_the_keypoints_does_not_matter(seen):
+    a, b, _ = seen
+    order = np.random.default_rng(0).permutation(len(a))
+    found, shuffled = match(a, b), match(a[order], b)
+    back = np.argsort(order[shuffled.indices[:, 0]])
+    assert np.array_equal(order[shuffled.indices[back, 0]], found.indices[:, 0])
+    assert shuffled.confidence[back] == pytest.approx(found.confidence, abs=1e-6)
+
+
+def test_scaled_photos_have_the_same_confidences(seen):
+    a, b, _ = seen
+    larger = [
+        Features(Keypoints(3 * each.keypoints.frames, each.keypoints.scores), each.descriptors, (1200, 900))
+        for each in (a, b)
+    ]
+    assert match(*larger, 1.0).confidence == pytest.approx(match(a, b, 1.0).confidence, abs=1e-4)
+
+
+def test_keypoints_without_size_are_matched_by_the_ratio_test(seen):
+    a, b, _ = seen
+    points = [
+        Features(Keypoints.from_circles(each.keypoints.xy, np.ones(len(each)), np.zeros(len(each)), np.ones(len(each))),
+                 each.descriptors, each.image_size, ratio=0.8)
+        for each in (a, b)
+    ]  # fmt: skip
+    found = Consensus()(*points)
+    assert found.confidence is None
+    assert np.array_equal(found.indices, match(*points, 0.8).indices)
+
+
+@pytest.mark.parametrize("geometry_name", ["homography", "essential", "shared-focal", "fundamental"])
+def test_fits_that_try_the_surest_first_tell_inliers_in_the_order_of_the_matches(seen, geometry_name):
+    a, b, second_from_first = seen
+    found = match(a, b, 1.0)
+    fit = verify(a, b, found, geometry_name)
+    assert np.array_equal(found.indices[fit.inliers], fit.matches.indices)
+    assert is_right(a, b, fit.matches, second_from_first).mean() > 0.8
+    assert np.array_equal(fit.matches.confidence, found.confidence[fit.inliers])
+
+
+def test_two_photos_of_one_place_are_told_from_two_that_share_nothing(seen):
+    first, second, _ = synthetic.photo_pair(7, (400, 300))
+    other = synthetic.photo_pair(8, (400, 300))[0]
+    options = {"model": "rootsift", "max_keypoints": 400}
+    same, different = hynet.match_photos(first, second, **options), hynet.match_photos(first, other, **options)
+    assert same.overlap > 0.9
+    assert same.place == "the same place"
+    assert different.overlap < 0.1
+    assert different.place == "not the same place"
+    assert not np.array_equal(same.draw(), different.draw())
+    assert hynet.match_photos(first, second, matcher="nearest", ratio=0.8, **options).overlap > 0.9
+
+
+def test_confidences_that_are_too_few_are_refused():
+    with pytest.raises(BadInput, match="as many confidences"):
+        Matches(np.zeros((2, 2), np.int64), np.zeros(2), np.zeros(3))
