@@ -3,6 +3,7 @@ photos. The model is in COLMAP's format, with its database, a point cloud and a 
 
 Example: hynet reconstruct photos/ --out model/
          hynet reconstruct photos/ --out model/ --features superpoint.h5 --pairs pairs.txt
+         hynet reconstruct photos/ --out model/ --features superpoint.h5 --matches superpoint-lightglue.h5
          hynet reconstruct photos/ --out model/ --extractor aliked-n16.pth
          hynet reconstruct photos/ --out model/ --camera PINHOLE,1380,1382,760,503 --mapper global
 """
@@ -32,6 +33,7 @@ def run(
     orientation: Literal["auto", "upright", "gradient"] = "auto",
     shape: str = "none",
     features: Path | None = None,
+    matches: Path | None = None,
     pairs: str = "auto",
     ratio: float | None = None,
     camera: str = "auto",
@@ -51,6 +53,7 @@ def run(
             some of the photos: upright, unless some were turned against others.
         shape: Elliptic regions, for surfaces seen from the side: the path of AffNet's weights, baumberg, or none.
         features: Anyone's features in hloc's layout, instead of detector and model.
+        matches: Anyone's matches between those features in hloc's layout, LightGlue's for one, instead of our own.
         pairs: exhaustive, retrieval, sequence, or a file with two names a line; auto is exhaustive for up to 200 photos
             and retrieval beyond.
         ratio: Keep a match only if it is nearer than this times the runner-up; by default as calibrated for the
@@ -66,6 +69,7 @@ def run(
             out,
             settings=settings,
             features=features,
+            matches=matches,
             pairs=pairs,
             ratio=ratio,
             camera=camera,

@@ -16,6 +16,7 @@ import numpy as np
 from ..colmap import Store, Verifiable
 from ..errors import BadInput, need
 from ..extractors.hloc_file import read_h5
+from ..matchers.hloc_matches import MatchesFile
 from ..matchers.nearest import match
 from ..types import Features, Matches, Progress, silent
 
@@ -40,19 +41,26 @@ def match_all(
     *,
     ratio: float | None,
     threads: int,
+    matched: MatchesFile | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Mutual nearest neighbours that pass the ratio test, verified by COLMAP; `file` holds the features."""
+    """Mutual nearest neighbours that pass the ratio test, verified by COLMAP; `file` holds the features.
+
+    matched: matches that were found before, in place of our own.
+    """
     done = store.pairs()
     square = {name: k // NEAR for k, name in enumerate(store.names)}
     todo = sorted((pair for pair in pairs if pair not in done), key=lambda pair: (square[pair[0]], square[pair[1]]))
     view = lru_cache(maxsize=2 * NEAR)(lambda name: _view(store, file, name))
 
-    def work(first: MatchedView, second: MatchedView) -> tuple[Matches, Any]:
-        found = match(first.features, second.features, ratio)
+    def work(pair: tuple[str, str], first: MatchedView, second: MatchedView) -> tuple[Matches, Any]:
+        if matched is None:
+            found = match(first.features, second.features, ratio)
+        else:
+            found = matched.read(*pair, first.features, second.features)
         return found, store.verify(first.seen, second.seen, found.indices)
 
-    pieces = ((pair, partial(work, view(pair[0]), view(pair[1]))) for pair in todo)
+    pieces = ((pair, partial(work, pair, view(pair[0]), view(pair[1]))) for pair in todo)
     with _one_thread_a_product():
         for count, (pair, (matches, geometry)) in enumerate(_at_once(pieces, threads), len(pairs) - len(todo) + 1):
             progress(count, len(pairs), "matching")

@@ -33,9 +33,9 @@ def choose_pairs(how: str, names: Sequence[str], descriptors: Read) -> list[Pair
     Pairs in a file of photos that are not among the names, since they could not be read, are left out.
     """
     if how in WAYS:
-        return _each_once(WAYS[how](names, descriptors), names)
+        return each_once(WAYS[how](names, descriptors), names)
     known = set(names)
-    return _each_once((pair for pair in from_file(Path(how)) if known.issuperset(pair)), names)
+    return each_once((pair for pair in from_file(Path(how)) if known.issuperset(pair)), names)
 
 
 def check(how: str, names: Collection[str]) -> None:
@@ -143,7 +143,7 @@ def _as_counted(name: str) -> list[tuple[str, int]]:
     return [(text, int(digits or 0)) for text, digits in re.findall(r"(\D*)(\d*)", name)]
 
 
-def _each_once(pairs: Iterable[Pair], names: Sequence[str]) -> list[Pair]:
+def each_once(pairs: Iterable[Pair], names: Sequence[str]) -> list[Pair]:
     """In the order of the names, the earlier one first, none with itself."""
     place = {name: k for k, name in enumerate(names)}
     ordered = {(min(place[a], place[b]), max(place[a], place[b])) for a, b in pairs if a != b}
