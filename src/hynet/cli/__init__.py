@@ -29,6 +29,7 @@ COMMANDS = {
     "extract": "features of photos into one HDF5 file, as hloc reads it",
     "calibrate": "find the support width, ratio and inlier threshold for your own photos",
     "reconstruct": "a 3-D model from a folder of photos, in COLMAP's format",
+    "localize": "where new photos were taken, in an existing reconstruction",
     "patches": "make a patch set in PhotoTour's format from your own photos",
     "train": "train a descriptor by one of the paper's recipes, or on a plain CPU",
     "view": "see a reconstruction's points and cameras in one web page",

@@ -9,11 +9,13 @@ from .dense import dense_points
 from .mapping import MAPPERS, MappingTask, map_photos, refine
 from .model import MODEL_FILES, Model, ModelPhoto, as_arrays, read_model, write_model
 from .package import NotReconstructed, pycolmap
+from .pose import AbsolutePose, absolute_pose
 from .sift import extract_sift, match_sift
 
 __all__ = [
     "MAPPERS",
     "MODEL_FILES",
+    "AbsolutePose",
     "Camera",
     "Funnel",
     "MappingTask",
@@ -22,6 +24,7 @@ __all__ = [
     "NotReconstructed",
     "Store",
     "Verifiable",
+    "absolute_pose",
     "as_arrays",
     "dense_points",
     "extract_sift",

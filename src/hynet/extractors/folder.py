@@ -81,7 +81,7 @@ def _extract_all(
         extract = extract.turned_as(settings.orientation)
     # Who calibrates or trains on between two runs does not mix two kinds.
     support = extract.support if isinstance(extract, Extractor) else None
-    settings = replace(settings, support=support, weights=_weights(settings))
+    settings = replace(settings, support=support, weights=weights_of(settings))
     earlier = _earlier(out, settings)
     _claim(parts, settings)
     begun = _begun(parts)
@@ -153,7 +153,7 @@ def _remove(parts: Path, used: Mapping[str, Path]) -> None:
         shutil.rmtree(parts)
 
 
-def _weights(settings: Settings) -> str | None:
+def weights_of(settings: Settings) -> str | None:
     """Of the descriptor; of the detector too where its weights are a file, or of the extractor in place of both."""
     if settings.extractor is not None and not settings.patchwise:
         return _fingerprint(Path(settings.extractor))

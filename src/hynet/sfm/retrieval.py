@@ -1,9 +1,14 @@
 """One vector per photo, by which photos of one place are found: VLAD (Jegou et al. 2010) with each word normalised
-(Arandjelovic & Zisserman 2013), from a photo's own descriptors."""
+(Arandjelovic & Zisserman 2013), from a photo's own descriptors.
+
+    vectors = PhotoVectors.learn(names, read)       # read(name) -> (N, D) descriptors
+    vectors(descriptors)                            # unit, some 512 numbers; more alike is a larger product
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,6 +21,32 @@ SAMPLE = 50_000  # descriptors that the words are learnt from
 ROUNDS = 10  # of k-means; it has settled well before
 BLOCK = 256  # photos compared with all at once
 SEED = 1
+NUMBERS = 512  # in the vector of a photo that is kept: 2 KB
+EXAMPLES = 1024  # photos that its directions are learnt from
+
+
+@dataclass(frozen=True)
+class PhotoVectors:
+    """How the descriptors of a photo become one short vector: VLAD along the directions in which photos differ most."""
+
+    words: Array  # (W, D)
+    mean: Array  # (W * D,) of VLAD
+    directions: Array  # (W * D, n), n at most NUMBERS, orthonormal
+
+    @classmethod
+    def learn(cls, names: Sequence[str], descriptors: Read, numbers: int = NUMBERS) -> PhotoVectors:
+        """From some of the photos themselves; the same photos give the same numbers."""
+        words = vocabulary(sampled(names, descriptors))
+        some = np.linspace(0, len(names) - 1, min(len(names), EXAMPLES)).astype(int)
+        examples = np.stack([vlad(descriptors(names[k]), words) for k in some])  # (V, W * D)
+        mean = examples.mean(0)
+        _, spread, directions = np.linalg.svd(examples - mean, full_matrices=False)
+        kept = directions[: max(1, min(numbers, int((spread > 1e-6).sum())))]
+        return cls(words, mean, np.ascontiguousarray(kept.T))
+
+    def __call__(self, descriptors: Array) -> Array:
+        """(N, D) -> unit (n,) float32."""
+        return _unit((vlad(descriptors, self.words) - self.mean) @ self.directions).astype(np.float32)
 
 
 def vocabulary(sample: Array, words: int = WORDS) -> Array:
