@@ -6,6 +6,7 @@ Example: hynet reconstruct photos/ --out model/
          hynet reconstruct photos/ --out model/ --features superpoint.h5 --matches superpoint-lightglue.h5
          hynet reconstruct photos/ --out model/ --extractor aliked-n16.pth
          hynet reconstruct photos/ --out model/ --camera PINHOLE,1380,1382,760,503 --mapper global
+         hynet reconstruct photos/ --out model/ --undistort splat/       (then: ns-train splatfacto ... --data splat/)
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tyro
 
 from ..extractors.settings import Settings
 from ..sfm.reconstruction import KEYPOINTS, reconstruct
+from ..sfm.undistortion import undistort as write_undistorted
 from . import Report
 from .progress import bar
 
@@ -38,6 +40,7 @@ def run(
     ratio: float | None = None,
     camera: str = "auto",
     mapper: Literal["incremental", "global"] = "incremental",
+    undistort: Path | None = None,
 ) -> Report:
     """Reconstruct.
 
@@ -61,6 +64,8 @@ def run(
         camera: auto takes focal lengths from EXIF, shared has one camera for all photos of a size; or a known camera as
             COLMAP writes it, MODEL,NUMBER,NUMBER...
         mapper: Photo by photo, or all at once.
+        undistort: A folder for photos without distortion, their PINHOLE model and masks, as gsplat, nerfstudio and the
+            code of 3D Gaussian splatting read them.
     """
     settings = Settings(detector, model, max_keypoints, orientation=orientation, shape=shape, extractor=extractor)
     with bar() as progress:
@@ -76,12 +81,16 @@ def run(
             mapper=mapper,
             progress=progress,
         )
+        if undistort is not None:
+            write_undistorted(out, photos, undistort, progress=progress)
     lines = [
         f"{done.registered} of {done.photos} photos registered, {done.points} points seen by {done.track_length:.2f} "
         f"photos each, {done.reprojection_error:.2f} px off on average.",
         f"The model is in {out}; `hynet view {out}` shows it"
         + (f", `hynet doctor {out}` says why photos are missing." if done.registered < done.photos else "."),
     ]
+    if undistort is not None:
+        lines.append(f"Its photos without distortion are in {undistort}.")
     if done.unreadable:
         lines += [f"{len(done.unreadable)} could not be read:", *(f"  {why}" for why in done.unreadable.values())]
     return Report("\n".join(lines), asdict(done))

@@ -11,6 +11,7 @@ from .model import MODEL_FILES, Model, ModelPhoto, as_arrays, read_model, write_
 from .package import NotReconstructed, pycolmap
 from .pose import AbsolutePose, absolute_pose
 from .sift import extract_sift, match_sift
+from .undistortion import bent, pinhole_camera, write_straight_model
 
 __all__ = [
     "MAPPERS",
@@ -26,6 +27,7 @@ __all__ = [
     "Verifiable",
     "absolute_pose",
     "as_arrays",
+    "bent",
     "dense_points",
     "extract_sift",
     "guess_camera",
@@ -33,10 +35,12 @@ __all__ = [
     "match_sift",
     "opened",
     "parse_camera",
+    "pinhole_camera",
     "pinhole_text",
     "pycolmap",
     "read_funnel",
     "read_model",
     "refine",
     "write_model",
+    "write_straight_model",
 ]
