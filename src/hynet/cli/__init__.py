@@ -29,6 +29,7 @@ COMMANDS = {
     "extract": "features of photos into one HDF5 file, as hloc reads it",
     "calibrate": "find the support width, ratio and inlier threshold for your own photos",
     "reconstruct": "a 3-D model from a folder of photos, in COLMAP's format",
+    "colmap-features": "our features and matches into a COLMAP database, beside those in it",
     "localize": "where new photos were taken, in an existing reconstruction",
     "patches": "make a patch set in PhotoTour's format from your own photos",
     "train": "train a descriptor by one of the paper's recipes, or on a plain CPU",
@@ -83,7 +84,7 @@ def main(args: list[str] | None = None) -> int:
 
 
 def _call(name: str, args: list[str]) -> Report:
-    command = importlib.import_module(f".{name}", __package__)
+    command = importlib.import_module(f".{name.replace('-', '_')}", __package__)
     if hasattr(command, "main"):  # a command whose options depend on its first argument parses for itself
         return command.main(args)
     return parse(command.run, args, prog=f"hynet {name}", description=command.__doc__)()

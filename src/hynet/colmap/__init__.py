@@ -4,7 +4,7 @@ one that adds its half pixel: what comes in and goes out is in our pixels, the c
 from __future__ import annotations
 
 from .cameras import Camera, guess_camera, parse_camera, pinhole_text
-from .database import Funnel, Store, Verifiable, opened, read_funnel
+from .database import Funnel, Store, Verifiable, colmap_keypoints, opened, read_funnel
 from .dense import dense_points
 from .mapping import MAPPERS, MappingTask, map_photos, refine
 from .model import MODEL_FILES, Model, ModelPhoto, as_arrays, read_model, write_model
@@ -28,6 +28,7 @@ __all__ = [
     "absolute_pose",
     "as_arrays",
     "bent",
+    "colmap_keypoints",
     "dense_points",
     "extract_sift",
     "guess_camera",

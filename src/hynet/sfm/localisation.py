@@ -34,7 +34,7 @@ from .retrieval import PhotoVectors
 
 NEIGHBOURS = 10  # photos of the map that a query is matched with
 INLIER_PIXELS = 0.005  # of the longer side: 8 pixels of 1600
-BY_CHANCE = 8  # inliers that photos of other places reach: docs/interop.md
+BY_CHANCE = 8  # inliers; photos of other places reached 5 at most: docs/reconstruction.md
 CERTAIN = 3.0  # each so many inliers more halve the doubt
 SAME_FOCAL = 0.03  # of the focal length: EXIF rounds
 MODEL = ("cameras", "images", "points3D")  # the files of a model, as .bin or .txt
