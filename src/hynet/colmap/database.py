@@ -83,9 +83,14 @@ class Store:
         self._db.write_frame(frame)
         self._db.write_keypoints(image.image_id, colmap_keypoints(frames))
         if sift is not None:
-            kind = self._colmap.FeatureExtractorType.SIFT
-            self._db.write_descriptors(image.image_id, self._colmap.FeatureDescriptors(kind, sift))
+            self._db.write_descriptors(image.image_id, self._as_sift(sift))
         self._numbers[name] = image.image_id
+
+    def _as_sift(self, rows: Array) -> Any:
+        """Descriptors say their kind since pycolmap 4."""
+        if not hasattr(self._colmap, "FeatureExtractorType"):
+            return rows
+        return self._colmap.FeatureDescriptors(self._colmap.FeatureExtractorType.SIFT, rows)
 
     def frames(self, name: str) -> Array:
         """(N, 2, 3) of a photo's keypoints."""
