@@ -39,6 +39,7 @@ COMMANDS = {
     "plot": "draw the curves of training runs",
     "push": "write the weights of a run to share, with a model card",
     "export": "write a network as one file that runs without torch",
+    "compress": "a smaller descriptor: fewer numbers, 16 or 8 bits each, bits, or a product code",
     "data": "list and download the public patch sets",
     "evaluate": "measure models on a benchmark, beside the paper's numbers, with intervals",
     "bench": "measure speed as ratios against named peers, in one run",

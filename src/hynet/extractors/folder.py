@@ -92,7 +92,7 @@ def _extract_all(
     kept = earlier.keys() - begun.keys() - stale
     todo = [name for name in named if name in stale or name not in made]
 
-    tasks = {name: Task(named[name], masks.get(name), _part(parts, name)) for name in todo}
+    tasks = {name: Task(named[name], masks.get(name), _part(parts, name), settings.precision) for name in todo}
     each = (
         _in_turn(tasks, extract)
         if min(jobs, len(tasks)) < 2
@@ -163,7 +163,8 @@ def weights_of(settings: Settings) -> str | None:
 
 
 def _fingerprint(path: Path) -> str | None:
-    return fingerprints.content(path)[:16] if path.is_file() else None
+    found = fingerprints.weights(path)
+    return None if found is None else found[:16]
 
 
 def find_masks(folder: str | None, photos: Mapping[str, Path]) -> dict[str, Path]:
@@ -262,11 +263,12 @@ def _parts(parts: Path) -> dict[str, Path]:
 
 @dataclass(frozen=True)
 class Task:
-    """One photo, its mask, and where its features go."""
+    """One photo, its mask, and where and how its features are stored."""
 
     photo: Path
     mask: Path | None
     part: Path
+    precision: str | None = None
 
 
 # Each photo as its part is written: (name, None), or (name, why it could not be read).
@@ -292,7 +294,7 @@ def _extract_one(extract: PhotoExtractor, task: Task) -> str | None:
     except BadInput as error:  # a mask of another size, a photo like a thread
         return f"{task.photo}: {error}"
     with whole(task.part) as temporary:
-        np.savez(temporary, fingerprint=np.array(seen or ""), **columns(features))  # type: ignore[arg-type]
+        np.savez(temporary, fingerprint=np.array(seen or ""), **columns(features, task.precision))  # type: ignore[arg-type]
     return None
 
 
