@@ -95,7 +95,12 @@ def test_hamming_finds_what_nearest_neighbours_of_signs_find(some, tmp_path):
     assert right.mean() > 0.9
     assert len(open_matcher("hamming")(a[:0], b)) == 0
     with pytest.raises(BadInput, match="not bits"):
-        open_matcher("hamming")(Features(places, hynet.load("rootsift").describe(some.patches[:600]), (1, 1)), b)
+        open_matcher("hamming")(
+            b, Features(places, np.tile(hynet.load("rootsift").describe(some.patches[:600]), 2), (1, 1))
+        )
+    opposite = Features(places, -second, (1, 1))
+    assert np.array_equal(open_matcher("hamming", ratio=1.0)(b, b).indices[:, 0], np.arange(600))
+    assert open_matcher("hamming", ratio=1.0)(b, opposite).distances.min() > 0.5  # none is its own opposite
 
 
 def test_what_cannot_be_compressed_or_opened_is_told(some, tmp_path):
