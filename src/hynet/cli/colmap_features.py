@@ -1,8 +1,9 @@
 """Our features and verified matches into a COLMAP database that someone else made, beside those that are in it.
 
-Example: colmap feature_extractor --database_path db --image_path photos/
-         hynet colmap-features photos/ --database db
-         colmap mapper --database_path db --image_path photos/ --output_path sparse/
+Example: hynet colmap-features photos/ --database db
+
+The database is what `colmap feature_extractor --database_path db --image_path photos/` made, matched or not; then
+`colmap mapper` makes a model from both kinds of features.
 """
 
 from __future__ import annotations
