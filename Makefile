@@ -2,13 +2,24 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: match test slow check fuzz faults venv clean
+.PHONY: match test oldest slow check fuzz faults venv clean
 
 match: .venv/.core
 	$(BIN)/hynet match --out matches.png
 
 test: venv
 	$(BIN)/python -m pytest
+
+# The oldest pycolmap that we support, in an environment of its own; `make test` has the newest.
+OLDEST ?= .venv-oldest
+USING_COLMAP := test_reconstruction test_cameras test_sfm test_localisation test_undistortion test_colmap_features test_hloc
+oldest: $(OLDEST)/.made
+	$(OLDEST)/bin/python -m pytest $(USING_COLMAP:%=tests/%.py)
+
+$(OLDEST)/.made: pyproject.toml constraints.txt
+	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/pip install --quiet --constraint constraints.txt --editable '.[sfm]' pycolmap==3.13.0 pytest hypothesis
+	touch $@
 
 slow: venv
 	$(BIN)/python -m pytest -m slow
@@ -42,4 +53,4 @@ venv: .venv/.all
 	touch $@
 
 clean:
-	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv $(OLDEST) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -94,7 +94,7 @@ def test_the_default_model_in_integers_ships_and_agrees(patches):
 def test_an_engine_that_cannot_be_had_is_said_in_one_sentence(exported, tmp_path):
     import torch
 
-    with pytest.raises(BadInput, match="choose onnx or torch"):
+    with pytest.raises(BadInput, match="choose onnx, compressed, openvino or torch"):
         load("default", engine="tensorrt")
     with pytest.raises(BadInput, match="no weights for torch beside"):
         load(exported[1], engine="torch")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -54,8 +56,54 @@ def test_a_network_that_gives_nan_is_not_exported(tmp_path, some):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "ending"),
+    [
+        ("affnet", "pt2"),
+        ("affnet", "openvino"),
+        ("keynet", "openvino"),
+        pytest.param("keynet", "pt2", marks=pytest.mark.slow),
+    ],
+)
+def test_shape_network_and_detector_say_the_same_in_every_format(kind, ending, tmp_path, capsys):
+    if ending == "openvino":
+        pytest.importorskip("openvino")
+    from safetensors.torch import save_file
+
+    from hynet.detectors.affnet import AffNet
+
+    model = "keynet"
+    if kind == "affnet":
+        model = str(tmp_path / "affnet.safetensors")
+        save_file(AffNet().state_dict(), model)
+    assert main(["export", "--model", model, "--to", str(tmp_path / f"m.{ending}"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["difference"] < AGREE
+
+
+def test_openvino_runs_what_was_written_for_it(tmp_path, some):
+    openvino = pytest.importorskip("openvino")
+    network = descriptors.TFeat().eval()
+    assert export(network, tmp_path / "m.openvino", {"support": "18.5", "ratio": "0.9"}) < AGREE
+    assert sorted(path.name for path in (tmp_path / "m.openvino").iterdir()) == ["model.bin", "model.xml"]
+    written = load(tmp_path / "m.openvino")
+    assert (written.support, written.ratio, written.dim, written.patch_size) == (18.5, 0.9, 128, 32)
+    for count in (0, 1, 20):  # any batch
+        np.testing.assert_allclose(written.describe(some[:count]), network.describe(some[:count]), atol=AGREE)
+    assert (
+        openvino.Core().read_model(tmp_path / "m.openvino" / "model.xml").inputs[0].element_type.get_type_name() == "u8"
+    )
+    (tmp_path / "m.openvino" / "model.xml").write_text("no")
+    with pytest.raises(BadWeights, match="OpenVINO's format"):
+        load(tmp_path / "m.openvino")
+    (tmp_path / "taken.openvino").mkdir()
+    (tmp_path / "taken.openvino" / "mine.txt").write_text("keep")
+    with pytest.raises(BadInput, match="something else"):
+        export(network, tmp_path / "taken.openvino")
+    assert (tmp_path / "taken.openvino" / "mine.txt").read_text() == "keep"
+
+
 def test_an_unknown_format_lists_the_known_ones(tmp_path):
-    with pytest.raises(UnknownName, match=r"\.onnx or \.pt2"):
+    with pytest.raises(UnknownName, match=r"\.onnx, \.pt2 or \.openvino"):
         export(descriptors.TFeat(), tmp_path / "m.tflite")
 
 

@@ -138,7 +138,7 @@ def test_onnx_runtime_does_not_pretend_to_use_another_device():
 
 
 def test_an_unknown_engine_lists_those_there_are():
-    with pytest.raises(BadInput, match="no engine 'tensorflow'; choose onnx or torch"):
+    with pytest.raises(BadInput, match="no engine 'tensorflow'; choose onnx, compressed, openvino or torch"):
         load("default", engine="tensorflow")
 
 

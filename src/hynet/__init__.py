@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from .matchers.nearest import match
     from .matchers.two_photos import match_photos
     from .matchers.verification import verify
+    from .sfm.localisation import localize
     from .sfm.reconstruction import reconstruct
     from .training.run import train
     from .types import Features, Keypoints, Matches, PatchPairs, PatchSet, Table
@@ -46,6 +47,7 @@ _HOMES = {
     "match_photos": "matchers.two_photos",
     "verify": "matchers.verification",
     "reconstruct": "sfm.reconstruction",
+    "localize": "sfm.localisation",
     "train": "training.run",
     "Features": "types",
     "Keypoints": "types",
@@ -73,6 +75,7 @@ __all__ = [
     "detectors",
     "extract_all",
     "load",
+    "localize",
     "losses",
     "match",
     "match_photos",

@@ -73,6 +73,15 @@ def keypoints(photos: Sequence[Array], found: Sequence[Keypoints], caption: Word
     return _captioned(_averaged(cv2.addWeighted(layer, 0.8, canvas, 0.2, 0)), caption)
 
 
+def reprojections(photo: Array, xy: Array, projected: Array, caption: Words) -> Array:
+    """A grey photo with keypoints in green, each with a line to where its point in the world is seen, in red."""
+    canvas, ((scale, left),) = _side_by_side([_shown(photo)])
+    for start, end in zip(_placed(xy, scale, left), _placed(projected, scale, left), strict=True):
+        cv2.line(canvas, _fine(start), _fine(end), RED, 2, cv2.LINE_AA, FINE)
+        _dot(canvas, start, 2.0, GREEN)
+    return _captioned(_averaged(canvas), caption)
+
+
 def patches(
     first: Array, second: Array, agree: Array, caption: Words, *, columns: int = 8, rows: int = 8, zoom: int = 64
 ) -> Array:

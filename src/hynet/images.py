@@ -65,6 +65,15 @@ def focal(path: str | Path) -> float | None:
     return float(pixels) if FOCALS[0] < pixels / max(size) < FOCALS[1] else None
 
 
+def is_turned(path: str | Path) -> bool:
+    """Whether EXIF says that the photo is to be turned or mirrored to be upright."""
+    try:
+        with Path(path).open("rb") as file, _open(file, Path(path)) as photo:
+            return photo.getexif().get(ExifTags.Base.Orientation, 1) not in (0, 1)
+    except Exception:  # as above: who reads it says why it cannot be read
+        return False
+
+
 def shrink(image: Array, longest: int) -> tuple[Array, float]:
     """The photo with its longer side at most `longest`, and the scale: small pixels per original pixel."""
     scale = longest / max(image.shape[:2])

@@ -29,6 +29,8 @@ COMMANDS = {
     "extract": "features of photos into one HDF5 file, as hloc reads it",
     "calibrate": "find the support width, ratio and inlier threshold for your own photos",
     "reconstruct": "a 3-D model from a folder of photos, in COLMAP's format",
+    "colmap-features": "our features and matches into a COLMAP database, beside those in it",
+    "localize": "where new photos were taken, in an existing reconstruction",
     "patches": "make a patch set in PhotoTour's format from your own photos",
     "train": "train a descriptor by one of the paper's recipes, or on a plain CPU",
     "view": "see a reconstruction's points and cameras in one web page",
@@ -37,6 +39,7 @@ COMMANDS = {
     "plot": "draw the curves of training runs",
     "push": "write the weights of a run to share, with a model card",
     "export": "write a network as one file that runs without torch",
+    "compress": "a smaller descriptor: fewer numbers, 16 or 8 bits each, bits, or a product code",
     "data": "list and download the public patch sets",
     "evaluate": "measure models on a benchmark, beside the paper's numbers, with intervals",
     "bench": "measure speed as ratios against named peers, in one run",
@@ -82,7 +85,7 @@ def main(args: list[str] | None = None) -> int:
 
 
 def _call(name: str, args: list[str]) -> Report:
-    command = importlib.import_module(f".{name}", __package__)
+    command = importlib.import_module(f".{name.replace('-', '_')}", __package__)
     if hasattr(command, "main"):  # a command whose options depend on its first argument parses for itself
         return command.main(args)
     return parse(command.run, args, prog=f"hynet {name}", description=command.__doc__)()

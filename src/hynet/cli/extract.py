@@ -39,6 +39,7 @@ def run(
     spread: bool = True,
     mask: Path | None = None,
     longest: int = LONGEST,
+    precision: Literal["float32", "float16", "int8"] = "float32",
     jobs: int = 0,
 ) -> Report:
     """Extract features.
@@ -61,6 +62,8 @@ def run(
         mask: A folder of masks, that of photo a/b.jpg named a/b.jpg.png as in COLMAP; where one is black there are no
             keypoints. A photo without a mask is used whole.
         longest: Look for keypoints in a photo of at most this side, in pixels.
+        precision: Of the stored descriptors: float16 takes half the disk, int8 a quarter. hloc reads all of them, int8
+            as integers that it must scale to unit length itself.
         jobs: Processes at once; 0 means one per core.
     """
     if not photos:
@@ -78,6 +81,7 @@ def run(
         orientation=orientation,
         shape=shape,
         extractor=extractor,
+        precision=None if precision == "float32" else precision,
     )
     with bar() as progress:
         done = extract_all(photos, out, settings, jobs=jobs or len(cores()), progress=progress)

@@ -3,8 +3,10 @@ photos. The model is in COLMAP's format, with its database, a point cloud and a 
 
 Example: hynet reconstruct photos/ --out model/
          hynet reconstruct photos/ --out model/ --features superpoint.h5 --pairs pairs.txt
+         hynet reconstruct photos/ --out model/ --features superpoint.h5 --matches superpoint-lightglue.h5
          hynet reconstruct photos/ --out model/ --extractor aliked-n16.pth
          hynet reconstruct photos/ --out model/ --camera PINHOLE,1380,1382,760,503 --mapper global
+         hynet reconstruct photos/ --out model/ --undistort splat/       (then: ns-train splatfacto ... --data splat/)
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import tyro
 
 from ..extractors.settings import Settings
 from ..sfm.reconstruction import KEYPOINTS, reconstruct
+from ..sfm.undistortion import undistort as write_undistorted
 from . import Report
 from .progress import bar
 
@@ -32,10 +35,12 @@ def run(
     orientation: Literal["auto", "upright", "gradient"] = "auto",
     shape: str = "none",
     features: Path | None = None,
+    matches: Path | None = None,
     pairs: str = "auto",
     ratio: float | None = None,
     camera: str = "auto",
     mapper: Literal["incremental", "global"] = "incremental",
+    undistort: Path | None = None,
 ) -> Report:
     """Reconstruct.
 
@@ -51,6 +56,7 @@ def run(
             some of the photos: upright, unless some were turned against others.
         shape: Elliptic regions, for surfaces seen from the side: the path of AffNet's weights, baumberg, or none.
         features: Anyone's features in hloc's layout, instead of detector and model.
+        matches: Anyone's matches between those features in hloc's layout, LightGlue's for one, instead of our own.
         pairs: exhaustive, retrieval, sequence, or a file with two names a line; auto is exhaustive for up to 200 photos
             and retrieval beyond.
         ratio: Keep a match only if it is nearer than this times the runner-up; 1 keeps all. By default matches are kept
@@ -58,6 +64,8 @@ def run(
         camera: auto takes focal lengths from EXIF, shared has one camera for all photos of a size; or a known camera as
             COLMAP writes it, MODEL,NUMBER,NUMBER...
         mapper: Photo by photo, or all at once.
+        undistort: A folder for photos without distortion, their PINHOLE model and masks, as gsplat, nerfstudio and the
+            code of 3D Gaussian splatting read them.
     """
     settings = Settings(detector, model, max_keypoints, orientation=orientation, shape=shape, extractor=extractor)
     with bar() as progress:
@@ -66,18 +74,23 @@ def run(
             out,
             settings=settings,
             features=features,
+            matches=matches,
             pairs=pairs,
             ratio=ratio,
             camera=camera,
             mapper=mapper,
             progress=progress,
         )
+        if undistort is not None:
+            write_undistorted(out, photos, undistort, progress=progress)
     lines = [
         f"{done.registered} of {done.photos} photos registered, {done.points} points seen by {done.track_length:.2f} "
         f"photos each, {done.reprojection_error:.2f} px off on average.",
         f"The model is in {out}; `hynet view {out}` shows it"
         + (f", `hynet doctor {out}` says why photos are missing." if done.registered < done.photos else "."),
     ]
+    if undistort is not None:
+        lines.append(f"Its photos without distortion are in {undistort}.")
     if done.unreadable:
         lines += [f"{len(done.unreadable)} could not be read:", *(f"  {why}" for why in done.unreadable.values())]
     return Report("\n".join(lines), asdict(done))

@@ -4,16 +4,19 @@ one that adds its half pixel: what comes in and goes out is in our pixels, the c
 from __future__ import annotations
 
 from .cameras import Camera, guess_camera, parse_camera, pinhole_text
-from .database import Funnel, Store, Verifiable, opened, read_funnel
+from .database import Funnel, Store, Verifiable, colmap_keypoints, opened, read_funnel
 from .dense import dense_points
 from .mapping import MAPPERS, MappingTask, map_photos, refine
 from .model import MODEL_FILES, Model, ModelPhoto, as_arrays, read_model, write_model
 from .package import NotReconstructed, pycolmap
+from .pose import AbsolutePose, absolute_pose
 from .sift import extract_sift, match_sift
+from .undistortion import bent, pinhole_camera, write_straight_model
 
 __all__ = [
     "MAPPERS",
     "MODEL_FILES",
+    "AbsolutePose",
     "Camera",
     "Funnel",
     "MappingTask",
@@ -22,7 +25,10 @@ __all__ = [
     "NotReconstructed",
     "Store",
     "Verifiable",
+    "absolute_pose",
     "as_arrays",
+    "bent",
+    "colmap_keypoints",
     "dense_points",
     "extract_sift",
     "guess_camera",
@@ -30,10 +36,12 @@ __all__ = [
     "match_sift",
     "opened",
     "parse_camera",
+    "pinhole_camera",
     "pinhole_text",
     "pycolmap",
     "read_funnel",
     "read_model",
     "refine",
     "write_model",
+    "write_straight_model",
 ]

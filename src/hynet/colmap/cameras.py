@@ -89,4 +89,4 @@ def to_colmap(camera: Camera) -> Any:
 
 def from_colmap(camera: Any) -> Camera:
     size = (int(camera.width), int(camera.height))
-    return Camera(camera.model_name, size, tuple(camera.params.tolist()), bool(camera.has_prior_focal_length))
+    return Camera(camera.model.name, size, tuple(camera.params.tolist()), bool(camera.has_prior_focal_length))

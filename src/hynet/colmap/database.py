@@ -86,9 +86,14 @@ class Store:
         self._db.write_frame(frame)
         self._db.write_keypoints(image.image_id, colmap_keypoints(frames))
         if sift is not None:
-            kind = self._colmap.FeatureExtractorType.SIFT
-            self._db.write_descriptors(image.image_id, self._colmap.FeatureDescriptors(kind, sift))
+            self._db.write_descriptors(image.image_id, self._as_sift(sift))
         self._numbers[name] = image.image_id
+
+    def _as_sift(self, rows: Array) -> Any:
+        """Descriptors say their kind since pycolmap 4."""
+        if not hasattr(self._colmap, "FeatureExtractorType"):
+            return rows
+        return self._colmap.FeatureDescriptors(self._colmap.FeatureExtractorType.SIFT, rows)
 
     def frames(self, name: str) -> Array:
         """(N, 2, 3) of a photo's keypoints."""
@@ -125,6 +130,35 @@ class Store:
             self._db.write_matches(*numbers, matches.astype(np.uint32))
             self._db.write_two_view_geometry(*numbers, geometry)
 
+    # --- a database that someone else made ---
+
+    def size(self, name: str) -> tuple[int, int]:
+        """Width and height of a photo."""
+        camera = self._db.read_camera(self._db.read_image(self._numbers[name]).camera_id)
+        return int(camera.width), int(camera.height)
+
+    def stored_keypoints(self, name: str) -> Array:
+        """As they are in the database: (N, 2), (N, 4) or (N, 6), in COLMAP's pixels."""
+        number = self._numbers[name]
+        if not self._db.exists_keypoints(number):
+            return np.zeros((0, 6), np.float32)
+        return np.asarray(self._db.read_keypoints(number), np.float32)
+
+    def write_stored_keypoints(self, name: str, keypoints: Array) -> None:
+        """In place of those that are there."""
+        number = self._numbers[name]
+        write = self._db.update_keypoints if self._db.exists_keypoints(number) else self._db.write_keypoints
+        write(number, np.ascontiguousarray(keypoints, np.float32))
+
+    def replace_pair(self, first: str, second: str, matches: Array, geometry: Any) -> None:
+        """matches: (K, 2); what was there of the pair goes. Call it in a transaction."""
+        numbers = self._numbers[first], self._numbers[second]
+        self._db.delete_matches(*numbers)
+        # In pycolmap 3 this deletes all of it, in 4 only its inliers.
+        getattr(self._db, "delete_two_view_geometry", self._db.delete_inlier_matches)(*numbers)
+        self._db.write_matches(*numbers, matches.astype(np.uint32))
+        self._db.write_two_view_geometry(*numbers, geometry)
+
 
 @contextmanager
 def opened(database: Path) -> Iterator[Store]:
@@ -132,7 +166,7 @@ def opened(database: Path) -> Iterator[Store]:
     try:
         db = pycolmap().Database.open(database)
     except (RuntimeError, ValueError):
-        raise BadData(f"{database} is not a COLMAP database; choose another folder, or delete it.") from None
+        raise BadData(f"{database} is not a COLMAP database; choose another, or delete it.") from None
     with db:
         yield Store(database, db)
 
@@ -151,6 +185,10 @@ def read_funnel(database: str | Path) -> Funnel:
     )
 
 
-def colmap_keypoints(frames: Array) -> Array:
-    """(N, 2, 3) -> (N, 6): x y a11 a12 a21 a22."""
-    return np.concatenate([frames[:, :, 2] + HALF, frames[:, :, :2].reshape(-1, 4)], 1).astype(np.float32)
+def colmap_keypoints(frames: Array, columns: int = 6) -> Array:
+    """(N, 2, 3) -> (N, 6): x y a11 a12 a21 a22; of 4 columns x y scale angle, of 2 x y, as older ones have it."""
+    xy, A = frames[:, :, 2] + HALF, frames[:, :, :2]
+    if columns == 4:
+        scale = np.sqrt(np.abs(np.linalg.det(A)))
+        return np.column_stack([xy, scale, np.arctan2(A[:, 1, 0], A[:, 0, 0])]).astype(np.float32)
+    return np.concatenate([xy, A.reshape(-1, 4)], 1).astype(np.float32)[:, :columns]

@@ -82,6 +82,12 @@ ENGINES: dict[str, EnginePart] = with_plugins(
     "engines",
     {
         "onnx": EnginePart("hynet.descriptors.onnx:open_onnx", "ONNX Runtime on the CPU", suffixes=(".onnx",)),
+        "compressed": EnginePart(
+            "hynet.descriptors.compressed:open_compressed", "what `hynet compress` wrote", suffixes=(".hynet",)
+        ),
+        "openvino": EnginePart(
+            "hynet.descriptors.openvino:open_openvino", "OpenVINO, on the CPU or Intel's GPUs", suffixes=(".openvino",)
+        ),
         "torch": EnginePart(
             "hynet.descriptors.weights:open_torch",
             "torch on the CPU or a GPU",

@@ -65,6 +65,6 @@ def _engine_for(path: Path, device: str | None) -> str:
     """The first engine that opens such files; ours are asked first. Torch says what is wrong with all others."""
     if path.suffix == ".onnx" and path.is_file() and device not in (None, "cpu"):
         return "torch"  # of the weights beside it: our ONNX Runtime has the CPU alone
-    if path.is_dir():
+    if path.is_dir() and path.suffix != ".openvino":
         return "torch"
     return next((name for name, engine in importable(ENGINES) if engine.opens(path)), "torch")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -22,9 +23,13 @@ if TYPE_CHECKING:
 
 State = Mapping[str, "Tensor"]
 
+HUB_CONFIG, HUB_WEIGHTS = "config.json", "model.safetensors"  # a folder of these, as huggingface_hub names them
+
 
 def open_torch(path: Path, device: str | None = None) -> Descriptor:
-    """The engine: a network in torch, from its weights or from those beside an .onnx file."""
+    """The engine: a network in torch, from its weights, from those beside an .onnx file, or from a hub's folder."""
+    if (path / HUB_CONFIG).is_file() and (path / HUB_WEIGHTS).is_file():
+        return _from_hub(path, device)
     if path.suffix != ".onnx":
         found = recognised(_unwrapped(_content(path)), str(path))
         return _placed(found, device) if hasattr(found, "load_state_dict") else found
@@ -34,6 +39,17 @@ def open_torch(path: Path, device: str | None = None) -> Descriptor:
     described = _placed(network(beside), device)
     exported = OnnxEngine(path)
     described.support, described.ratio = exported.support, exported.ratio
+    return described
+
+
+def _from_hub(folder: Path, device: str | None) -> Descriptor:
+    try:
+        config = json.loads((folder / HUB_CONFIG).read_text())
+        support, ratio = (None if config.get(key) is None else float(config[key]) for key in ("support", "ratio"))
+    except (OSError, ValueError, TypeError, AttributeError):
+        raise BadWeights(f"{folder / HUB_CONFIG} is not a valid config; save or download the model again.") from None
+    described = _placed(network(folder / HUB_WEIGHTS), device)
+    described.support, described.ratio = support, ratio
     return described
 
 

@@ -66,6 +66,11 @@ def smaller(image: Tensor) -> Tensor:
     return functional.interpolate(blurred, size=(height * 5 // 6, width * 5 // 6), mode="bilinear")
 
 
+def recognised(state: Mapping[str, Any]) -> bool:
+    """Whether weights are a Key.Net's."""
+    return state.keys() == KeyNetwork().state_dict().keys()
+
+
 def load(path: str | Path) -> KeyNetwork:
     """The network with the weights of a file: published (.pth), ours (.safetensors) or a checkpoint, ready to use."""
     try:

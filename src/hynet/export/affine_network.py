@@ -14,31 +14,41 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..detectors.affine_network import OUTPUT, SIDE, AffineNetwork
+from ..detectors.affine_network import OUTPUT, SIDE
 from ..detectors.affnet import FLAT, STRIDES, AffNet
-from ..errors import BadInput
-from ..system.files import whole
 from ..types import Array
-from .descriptors import AGREE, Disagreement
+from . import formats
+from .descriptors import AGREE
+from .formats import Exportable
 from .onnx_graph import FLOAT, UINT8, Graph
+
+
+class Pipeline(nn.Module):
+    """uint8 (N, 32, 32) -> (N, 3)."""
+
+    def __init__(self, network: AffNet) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, patches: torch.Tensor) -> torch.Tensor:
+        return self.network(patches[:, None].float())
 
 
 def export(network: AffNet, path: str | Path, about: Mapping[str, str] | None = None) -> float:
     """Write `patches` (N, 32, 32) uint8 -> `shapes` (N, 3); returns the largest difference from the network itself."""
-    if Path(path).suffix != ".onnx":
-        raise BadInput(f"AffNet is written as .onnx, not {Path(path).suffix or 'without an ending'}.")
-    patches = np.random.default_rng(0).integers(0, 256, (33, SIDE, SIDE), np.uint8)
-    with torch.inference_mode():
-        expected = network(torch.from_numpy(patches)[:, None].float()).numpy()
-    with whole(path) as temporary:
-        temporary.write_bytes(model(network, about or {}))
-        difference = float(np.abs(AffineNetwork(temporary).numbers(patches) - expected).max())
-        if not difference < AGREE:
-            raise Disagreement(f"{path} would differ from the network by {difference:.2g}; it was not written.")
-    return difference
+    exportable = Exportable(
+        Pipeline(network),
+        formats.real_patches(SIDE),
+        ("patches", OUTPUT),
+        free=("N",),
+        multiple=1,
+        onnx=lambda about: model(network, about),
+        difference=formats.largest_difference,
+    )
+    return formats.write(exportable, path, about or {}, AGREE)
 
 
-def model(network: AffNet, about: Mapping[str, str]) -> bytes:
+def model(network: AffNet, about: Mapping[str, str]) -> Any:
     """The network as an ONNX model."""
     graph = Graph("patches")
     x = _standardised(graph)
@@ -51,7 +61,7 @@ def model(network: AffNet, about: Mapping[str, str]) -> bytes:
     rows = last.weight.detach().numpy().reshape(3, -1).T
     x = graph.add("Gemm", graph.add("Flatten", x), np.ascontiguousarray(rows), last.bias.detach().numpy())
     x = graph.add("Tanh", x, name=OUTPUT)
-    return graph.model((UINT8, ["N", SIDE, SIDE]), x, (FLOAT, ["N", 3]), about).SerializeToString()
+    return graph.model((UINT8, ["N", SIDE, SIDE]), x, (FLOAT, ["N", 3]), about)
 
 
 def _standardised(graph: Graph) -> Any:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +13,11 @@ from torch import Tensor, nn
 from ..descriptors.layers import Network
 from ..descriptors.onnx import OnnxEngine
 from ..descriptors.resizing import resized
-from ..errors import BadInput, choose, need
+from ..errors import BadInput, BadWeights, need
 from ..system.files import whole
 from ..types import Array
-from . import Disagreement, graphs, stages
+from . import Disagreement, formats, graphs, stages
+from .formats import Exportable
 
 AGREE = 1e-4  # the largest difference of any number of a unit descriptor
 AGREE_INT8 = 0.99  # the least mean cosine to the network's own descriptors; trained networks reach 0.9999
@@ -41,17 +39,38 @@ class Pipeline(nn.Module):
 
 def export(network: Network, path: str | Path, about: Mapping[str, str] | None = None) -> float:
     """Write the network in the format that the path's ending names; returns the largest difference in the check."""
-    write = choose(FORMATS, Path(path).suffix, "format")
-    pipeline = Pipeline(network).eval()
-    patches = np.random.default_rng(0).integers(0, 256, (33, network.patch_size, network.patch_size), np.uint8)
-    with torch.inference_mode():
-        expected = pipeline(torch.from_numpy(patches)).numpy()
-    with whole(path) as temporary:
-        said = write(pipeline, temporary, torch.from_numpy(patches), about or {})
-        difference = float(np.abs(said - expected).max())
-        if not difference < AGREE:
-            raise Disagreement(f"{path} would differ from the network by {difference:.2g}; it was not written.")
-    return difference
+    return formats.write(_exportable(network), path, about or {}, AGREE)
+
+
+def _exportable(network: Network) -> Exportable:
+    pipeline, patches, names = (
+        Pipeline(network).eval(),
+        formats.real_patches(network.patch_size),
+        ("patches", "descriptors"),
+    )
+
+    def by_torch(about: Mapping[str, str]) -> Any:
+        return formats.by_torch(pipeline, patches, names, about)
+
+    def by_hand(about: Mapping[str, str]) -> Any:
+        return graphs.in_floats(network, about)
+
+    return Exportable(
+        pipeline,
+        patches,
+        names,
+        free=("N",),
+        multiple=1,
+        onnx=by_hand if stages.fits(network) else by_torch,
+        difference=_checked_difference,
+        standard=by_torch,
+    )
+
+
+def _checked_difference(said: Array, expected: Array) -> float:
+    if not np.isfinite(said).all():
+        raise BadWeights("the network gives NaN or infinity; its weights are broken.")
+    return formats.largest_difference(said, expected)
 
 
 def export_int8(network: Network, path: str | Path, patches: Array, about: Mapping[str, str] | None = None) -> float:
@@ -76,53 +95,6 @@ def export_int8(network: Network, path: str | Path, patches: Array, about: Mappi
     return cosine
 
 
-def _onnx(pipeline: Pipeline, path: Path, patches: Tensor, about: Mapping[str, str]) -> Array:
-    if stages.fits(pipeline.network):
-        model = graphs.in_floats(pipeline.network, about)
-    else:
-        model = _by_torch(pipeline, patches)
-        for key, value in about.items():
-            model.metadata_props.add(key=key, value=value)
-    return _saved(model, path).describe(patches.numpy())
-
-
 def _saved(model: Any, path: Path) -> OnnxEngine:
     need("onnx", "train", "writing ONNX").save(model, path)
     return OnnxEngine(path)
-
-
-def _by_torch(pipeline: Pipeline, patches: Tensor) -> Any:
-    need("onnxscript", "train", "writing ONNX")
-    with warnings.catch_warnings(), _quiet("torch.onnx"):
-        warnings.simplefilter("ignore")
-        program = torch.onnx.export(
-            pipeline,
-            (patches,),
-            input_names=["patches"],
-            output_names=["descriptors"],
-            dynamic_shapes={"patches": {0: "N"}},
-            dynamo=True,
-            verbose=False,
-        )
-    assert program is not None
-    return program.model_proto
-
-
-def _pt2(pipeline: Pipeline, path: Path, patches: Tensor, about: Mapping[str, str]) -> Array:
-    batch = torch.export.Dim("N", min=1)
-    torch.export.save(torch.export.export(pipeline, (patches,), dynamic_shapes=({0: batch},)), path)
-    return torch.export.load(path).module()(patches).detach().numpy()
-
-
-FORMATS = {".onnx": _onnx, ".pt2": _pt2}
-
-
-@contextmanager
-def _quiet(logger: str) -> Iterator[None]:
-    """Exporters log at length what is no news to a user."""
-    level = logging.getLogger(logger).level
-    logging.getLogger(logger).setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logging.getLogger(logger).setLevel(level)

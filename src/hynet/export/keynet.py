@@ -8,18 +8,29 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import BatchNorm2d, functional
 
+from ..datasets.example import example
 from ..detectors.keynet import BORDER, GRID
-from ..detectors.keynet import network as scores_of
 from ..detectors.keynet_network import BINOMIAL, DIFFERENCE, FILTERS, INNER_LEVELS, SMOOTH, KeyNetwork
-from ..errors import need
-from ..system.files import whole
-from . import Disagreement
+from ..types import Array
+from . import formats
+from .formats import Exportable
 from .onnx_graph import FLOAT, Graph
 
 AGREE = 1e-4  # the largest difference of a score, relative to the largest score
+
+
+class Pipeline(nn.Module):
+    """(H, W) grey from 0 to 1 -> (H, W) scores."""
+
+    def __init__(self, network: KeyNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, image: Tensor) -> Tensor:
+        return self.network(image[None, None])[0, 0]
 
 
 def export(network: KeyNetwork, path: str | Path, about: Mapping[str, str] | None = None) -> float:
@@ -27,18 +38,22 @@ def export(network: KeyNetwork, path: str | Path, about: Mapping[str, str] | Non
 
     The outermost pixels, where no keypoint is taken, differ: second derivatives are taken in one step.
     """
-    onnx = need("onnx", "train", "writing ONNX")
-    model = _model({name: value.detach() for name, value in network.state_dict().items()}, about or {})
-    image = torch.rand(3 * GRID, 2 * GRID, generator=torch.Generator().manual_seed(0))
-    with torch.inference_mode():
-        expected = network.eval()(image[None, None])[0, 0].numpy()
-    with whole(path) as temporary:
-        onnx.save(model, temporary)
-        apart = np.abs(scores_of(temporary)(image.numpy()) - expected)
-        difference = float(apart[BORDER:-BORDER, BORDER:-BORDER].max() / expected.max())
-        if not difference < AGREE:
-            raise Disagreement(f"{path} would differ from the network by {difference:.2g}; it was not written.")
-    return difference
+    state = {name: value.detach() for name, value in network.state_dict().items()}
+    photo = example().photos[0][: 3 * GRID, : 2 * GRID].astype(np.float32) / 255
+    exportable = Exportable(
+        Pipeline(network),
+        np.ascontiguousarray(photo),
+        ("image", "scores"),
+        free=("H", "W"),
+        multiple=GRID,
+        onnx=lambda about: _model(state, about),
+        difference=_inner_difference,
+    )
+    return formats.write(exportable, path, about or {}, AGREE)
+
+
+def _inner_difference(said: Array, expected: Array) -> float:
+    return float(np.abs(said - expected)[BORDER:-BORDER, BORDER:-BORDER].max() / expected.max())
 
 
 def _model(state: Mapping[str, Tensor], about: Mapping[str, str]) -> Any:

@@ -81,7 +81,7 @@ def _extract_all(
         extract = extract.turned_as(settings.orientation)
     # Who calibrates or trains on between two runs does not mix two kinds.
     support = extract.support if isinstance(extract, Extractor) else None
-    settings = replace(settings, support=support, weights=_weights(settings))
+    settings = replace(settings, support=support, weights=weights_of(settings))
     earlier = _earlier(out, settings)
     _claim(parts, settings)
     begun = _begun(parts)
@@ -92,7 +92,7 @@ def _extract_all(
     kept = earlier.keys() - begun.keys() - stale
     todo = [name for name in named if name in stale or name not in made]
 
-    tasks = {name: Task(named[name], masks.get(name), _part(parts, name)) for name in todo}
+    tasks = {name: Task(named[name], masks.get(name), _part(parts, name), settings.precision) for name in todo}
     each = (
         _in_turn(tasks, extract)
         if min(jobs, len(tasks)) < 2
@@ -154,7 +154,7 @@ def _remove(parts: Path, used: Mapping[str, Path]) -> None:
         shutil.rmtree(parts)
 
 
-def _weights(settings: Settings) -> str | None:
+def weights_of(settings: Settings) -> str | None:
     """Of the descriptor; of the detector too where its weights are a file, or of the extractor in place of both."""
     if settings.extractor is not None and not settings.patchwise:
         return _fingerprint(Path(settings.extractor))
@@ -164,7 +164,8 @@ def _weights(settings: Settings) -> str | None:
 
 
 def _fingerprint(path: Path) -> str | None:
-    return fingerprints.content(path)[:16] if path.is_file() else None
+    found = fingerprints.weights(path)
+    return None if found is None else found[:16]
 
 
 def find_masks(folder: str | None, photos: Mapping[str, Path]) -> dict[str, Path]:
@@ -263,11 +264,12 @@ def _parts(parts: Path) -> dict[str, Path]:
 
 @dataclass(frozen=True)
 class Task:
-    """One photo, its mask, and where its features go."""
+    """One photo, its mask, and where and how its features are stored."""
 
     photo: Path
     mask: Path | None
     part: Path
+    precision: str | None = None
 
 
 # Each photo as its part is written: (name, None), or (name, why it could not be read).
@@ -293,7 +295,7 @@ def _extract_one(extract: PhotoExtractor, task: Task) -> str | None:
     except BadInput as error:  # a mask of another size, a photo like a thread
         return f"{task.photo}: {error}"
     with whole(task.part) as temporary:
-        np.savez(temporary, fingerprint=np.array(seen or ""), **columns(features))  # type: ignore[arg-type]
+        np.savez(temporary, fingerprint=np.array(seen or ""), **columns(features, task.precision))  # type: ignore[arg-type]
     return None
 
 

@@ -16,6 +16,7 @@ from ..errors import BadData, BadInput
 from ..types import Array, Features, Keypoints
 
 MOST_BYTES = 1 << 30  # of one column: a million keypoints with 256 numbers each
+STEP = "descriptors_step"  # of descriptors that are stored as integers
 # What HDF5 raises, in one way or another, where bytes are broken
 BROKEN = (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, OverflowError, MemoryError)
 
@@ -56,13 +57,24 @@ class FeaturesFile:
         return found
 
 
-def columns(features: Features) -> dict[str, Array]:
-    """hloc's layout: descriptors (D, N), the rest one row a keypoint; and the focal length, where it is known."""
+def columns(features: Features, precision: str | None = None) -> dict[str, Array]:
+    """hloc's layout: descriptors (D, N), the rest one row a keypoint; and the focal length, where it is known.
+
+    precision: of the descriptors, "float16" or "int8", which has a column more: what its integers are multiples of.
+    """
     keypoints = features.keypoints
     known = {} if features.focal is None else {"focal": np.array(features.focal)}
+    rows = features.descriptors
+    if precision == "float16":
+        rows = rows.astype(np.float16)
+    elif precision == "int8":
+        step = np.float32(max(np.abs(rows).max(initial=0), 1e-6) / 127)
+        rows, known[STEP] = np.rint(rows / step).astype(np.int8), np.array(step)
+    elif precision is not None:
+        raise BadInput(f"descriptors are stored as float32, float16 or int8, not as {precision!r}.")
     return {
         "keypoints": keypoints.xy,
-        "descriptors": features.descriptors.T,
+        "descriptors": rows.T,
         "scores": keypoints.scores,
         "scales": keypoints.sigma,
         "angles": keypoints.angle,
@@ -110,6 +122,9 @@ def read_h5(path: str | Path, name: str, photo: str | Path | None = None) -> Fea
             size = np.ceil(xy.max(axis=0, initial=0)) + 1
         width, height = (int(side) for side in size)
         descriptors = np.ascontiguousarray(_column(group, "descriptors", 2).astype(np.float32).T)  # (N, D)
+        if _holds(group, STEP):  # integers of ours: unit rows again
+            lengths = np.linalg.norm(descriptors, axis=1, keepdims=True)
+            descriptors /= np.maximum(lengths, 1e-12)
         ratio = file.attrs.get("ratio")
         thresholds = _thresholds(file, path)
         keypoints = Keypoints.from_circles(xy, scales, angles, scores)

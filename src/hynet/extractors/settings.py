@@ -41,6 +41,7 @@ class Settings:
     orientation: str = "auto"  # extract_all decides by what the photos show
     shape: str = "none"  # or "baumberg", or the path of AffNet's weights
     extractor: str | None = None  # name, weights or features file of an extractor, in place of detector and descriptor
+    precision: str | None = None  # of the stored descriptors: "float16" or "int8"; None: as they are, float32
 
     @property
     def patchwise(self) -> bool:

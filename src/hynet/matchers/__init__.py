@@ -26,6 +26,9 @@ MATCHERS: dict[str, FilePart[Matcher]] = with_plugins(
         "nearest": FilePart(
             "hynet.matchers.nearest:Nearest", "mutual nearest neighbours with a ratio test, FGINN if wanted"
         ),
+        "hamming": FilePart(
+            "hynet.matchers.hamming:Hamming", "by bits, for models that `hynet compress --to bits256` made"
+        ),
         "lighterglue": FilePart(
             "hynet.matchers.lighterglue:LighterGlue",
             "learnt for XFeat's features (Potje 2024)",

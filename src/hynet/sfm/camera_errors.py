@@ -2,27 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ..geometry import rotation_error
 from ..types import Array
 
 
-def camera_errors(ours: Array, truth: Array) -> tuple[Array, Array]:
-    """After the best similarity: degrees (V,) and distances (V,), in the units of the truth.
+@dataclass(frozen=True)
+class Similarity:
+    """How the true world lies over a reconstructed one."""
 
-    Both are (V, 3, 4) cam_from_world. The turn comes from the cameras' rotations, since places on a line leave it
-    open; scale and shift come from their places.
-    """
+    turn: Array  # (3, 3): our world from the true one
+    scale: float  # true units for each of ours
+    middle: Array  # (3,) of our cameras, turned
+    true_middle: Array  # (3,) of the true ones
+
+    def places(self, ours: Array) -> Array:
+        """Where cameras (V, 3, 4) are in the true world: (V, 3)."""
+        return self.scale * (centres(ours) @ self.turn - self.middle) + self.true_middle
+
+
+def best_similarity(ours: Array, truth: Array) -> Similarity:
+    """Both are (V, 3, 4) cam_from_world. The turn comes from the cameras' rotations, since places on a line leave it
+    open; scale and shift come from their places."""
     turns = ours[:, :, :3].transpose(0, 2, 1) @ truth[:, :, :3]  # (V, 3, 3): our world from the true one
     turn = nearest_rotation(turns.sum(0))
-    degrees = np.array([rotation_error(ours[k, :, :3] @ turn, truth[k, :, :3]) for k in range(len(ours))])
     places, true_places = centres(ours) @ turn, centres(truth)
     middle, true_middle = places.mean(0), true_places.mean(0)
     spread = ((places - middle) ** 2).sum()
     scale = ((places - middle) * (true_places - true_middle)).sum() / spread if spread > 0 else 0.0
-    apart = scale * (places - middle) + true_middle - true_places
-    return degrees, np.linalg.norm(apart, axis=1)
+    return Similarity(turn, float(scale), middle, true_middle)
+
+
+def camera_errors(ours: Array, truth: Array, over: Similarity | None = None) -> tuple[Array, Array]:
+    """Degrees (V,) and distances (V,), in the units of the truth; both are (V, 3, 4) cam_from_world.
+
+    over: how the worlds lie over each other; None: as suits these cameras best.
+    """
+    over = over or best_similarity(ours, truth)
+    degrees = np.array([rotation_error(ours[k, :, :3] @ over.turn, truth[k, :, :3]) for k in range(len(ours))])
+    return degrees, np.linalg.norm(over.places(ours) - centres(truth), axis=1)
 
 
 def centres(cam_from_world: Array) -> Array:

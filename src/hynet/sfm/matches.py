@@ -17,6 +17,7 @@ from ..colmap import Store, Verifiable
 from ..errors import BadInput, need
 from ..extractors.hloc_file import read_h5
 from ..matchers import Matcher
+from ..matchers.hloc_matches import MatchesFile
 from ..types import Features, Matches, Progress, silent
 
 Key = TypeVar("Key")
@@ -40,19 +41,26 @@ def match_all(
     *,
     matcher: Matcher,
     threads: int,
+    matched: MatchesFile | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Matches of all pairs, verified by COLMAP; `file` holds the features."""
+    """Matches of all pairs, verified by COLMAP; `file` holds the features.
+
+    matched: matches that were found before, in place of our own.
+    """
     done = store.pairs()
     square = {name: k // NEAR for k, name in enumerate(store.names)}
     todo = sorted((pair for pair in pairs if pair not in done), key=lambda pair: (square[pair[0]], square[pair[1]]))
     view = lru_cache(maxsize=2 * NEAR)(lambda name: _view(store, file, name))
 
-    def work(first: MatchedView, second: MatchedView) -> tuple[Matches, Any]:
-        found = matcher(first.features, second.features)
+    def work(pair: tuple[str, str], first: MatchedView, second: MatchedView) -> tuple[Matches, Any]:
+        if matched is None:
+            found = matcher(first.features, second.features)
+        else:
+            found = matched.read(*pair, first.features, second.features)
         return found, store.verify(first.seen, second.seen, found.indices)
 
-    pieces = ((pair, partial(work, view(pair[0]), view(pair[1]))) for pair in todo)
+    pieces = ((pair, partial(work, pair, view(pair[0]), view(pair[1]))) for pair in todo)
     with _one_thread_a_product():
         for count, (pair, (matches, geometry)) in enumerate(_at_once(pieces, threads), len(pairs) - len(todo) + 1):
             progress(count, len(pairs), "matching")

@@ -17,6 +17,7 @@ from ..extractors.folder import extract_all, find_masks, name_photos
 from ..extractors.hloc_file import FeaturesFile, h5_names, read_h5
 from ..extractors.settings import Settings
 from ..matchers.consensus import Consensus
+from ..matchers.hloc_matches import MatchesFile
 from ..matchers.nearest import Nearest
 from ..system import fingerprints
 from ..system.files import as_path, make_folder
@@ -37,6 +38,7 @@ def reconstruct(
     *,
     settings: Settings | None = None,
     features: str | Path | None = None,
+    matches: str | Path | None = None,
     pairs: str = "auto",
     ratio: float | None = None,
     camera: str = "auto",
@@ -48,7 +50,9 @@ def reconstruct(
 
     settings: how features are made; `features`: a file of them in hloc's layout instead, as is a settings.extractor
         that is such a file.
+    matches: a file of anyone's matches between those features in hloc's layout, instead of our own matching.
     pairs: "auto" (all of up to 200 photos, else by likeness), "exhaustive", "retrieval", "sequence" or a file.
+        With `matches`: those that are in that file, too.
     ratio: of a ratio test; None: matches are kept that are probably right (the matcher "consensus"), or, of keypoints
         without size, mutual ones.
     camera: "auto" (by EXIF), "shared" (one for all photos of a size), or a known one such as "PINHOLE,fx,fy,cx,cy".
@@ -67,11 +71,12 @@ def reconstruct(
     extract = settings.open_extractor() if features is None else None
     if isinstance(extract, FeaturesFile):
         features, extract = extract.path, None
+    matched = None if matches is None else _open_matches(matches, named, features, ratio)
     jobs = jobs or len(cores())
     file = out / "features.h5" if features is None else Path(features)
     masks = find_masks(settings.mask, named) if features is None else {}
     with alone(make_folder(out)), says_what_is_kept(out):
-        note = note_of_run(out, Path(photos), file, _options(settings, features, ratio, camera))
+        note = note_of_run(out, Path(photos), file, _options(settings, features, matches, ratio, camera))
         contents = {name: fingerprints.photo(photo, masks.get(name)) for name, photo in named.items()}
         check_photos(out, contents)
         if extract is None:
@@ -84,9 +89,9 @@ def reconstruct(
         write_json(out / "photos.json", {**note, "unreadable": unreadable, "contents": seen})
         with colmap.opened(out / "database.db") as store:
             _add_photos(store, readable, file, camera)
-            chosen = pairing.choose_pairs(pairs, store.names, lambda name: read_h5(file, name).descriptors)
+            chosen = _chosen_pairs(pairs, store, file, matched)
             matcher = Consensus() if ratio is None else Nearest(ratio)
-            match_all(store, file, chosen, matcher=matcher, threads=jobs, progress=progress)
+            match_all(store, file, chosen, matcher=matcher, threads=jobs, matched=matched, progress=progress)
         progress(0, 1, "mapping")  # COLMAP does not say how far it is
         return map_folder(out, named, unreadable, mapper=mapper, known_cameras=camera not in ("auto", "shared"))
 
@@ -126,9 +131,23 @@ def _check_unused(settings: Settings, features: str | Path) -> None:
         raise BadInput(f"{features} holds features that are made already; leave out {', '.join(asked)}, or the file.")
 
 
-def _options(settings: Settings, features: str | Path | None, ratio: float | None, camera: str) -> dict[str, Any]:
+def _open_matches(
+    matches: str | Path, photos: Mapping[str, Path], features: str | Path | None, ratio: float | None
+) -> MatchesFile:
+    if features is None:
+        raise BadInput("matches are pairs of rows of a features file; give that file as the features, too.")
+    if ratio is not None:
+        raise BadInput("the ratio test is for matches of our own; leave out the ratio, or the matches.")
+    return MatchesFile(matches, photos.keys())
+
+
+def _options(
+    settings: Settings, features: str | Path | None, matches: str | Path | None, ratio: float | None, camera: str
+) -> dict[str, Any]:
     """What matches depend on, by the names of the command's options, for who runs it again."""
-    matched_with = {"ratio": ratio, "camera": camera}
+    matched_with: dict[str, Any] = {"ratio": ratio, "camera": camera}
+    if matches is not None:
+        matched_with["matches"] = f"{Path(matches).name} {fingerprints.content(Path(matches))[:16]}"
     if features is not None:
         return matched_with
     if settings.patchwise:
@@ -138,7 +157,7 @@ def _options(settings: Settings, features: str | Path | None, ratio: float | Non
     return made_with | {"max_keypoints": settings.max_keypoints} | matched_with
 
 
-# --- Features ---
+# --- Features and pairs ---
 
 
 def _enough(count: int, unreadable: Mapping[str, str]) -> dict[str, str]:
@@ -184,6 +203,15 @@ def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: st
             if number is None:
                 number = alike[seen_with] = of_size[seen_with.size] = store.add_camera(seen_with)
             store.add_photo(name, number, features.keypoints.frames)
+
+
+def _chosen_pairs(pairs: str, store: Store, file: Path, matched: MatchesFile | None) -> list[tuple[str, str]]:
+    """The earlier photo first; only those that were matched, where matches are given."""
+    if matched is not None and pairs == "auto":
+        known = set(store.names)
+        return pairing.each_once((pair for pair in matched.pairs() if known.issuperset(pair)), store.names)
+    chosen = pairing.choose_pairs(pairs, store.names, lambda name: read_h5(file, name).descriptors)
+    return chosen if matched is None else [pair for pair in chosen if pair in matched]
 
 
 def _camera(camera: str, size: tuple[int, int], photo: Path) -> colmap.Camera:

@@ -1,6 +1,7 @@
 """Has it changed? One answer for all, by content; what is missing raises and never counts as unchanged.
 
 content(path)           one file
+weights(path)           a model in a file or in a folder
 photo(path, mask)       a photo and its mask
 files(*paths)           a data set: names and contents, read once and then only where size or time differ
 code(*modules)          our code with its weights, and the libraries under it
@@ -40,6 +41,13 @@ _known: Known = {}  # by this process
 def content(path: Path) -> str:
     """sha256 of a file, as `sha256sum` prints it."""
     return _content(path, _known)
+
+
+def weights(path: Path) -> str | None:
+    """Of a model in a file, or in a folder of files; None where there is neither."""
+    if path.is_dir():
+        return values([(each.name, content(each)) for each in sorted(path.iterdir()) if each.is_file()])
+    return content(path) if path.is_file() else None
 
 
 def photo(path: Path, mask: Path | None = None) -> str | None:

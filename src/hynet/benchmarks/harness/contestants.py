@@ -39,8 +39,7 @@ def open_contestants(chosen: Sequence[Model]) -> list[Contestant]:
 
 def fingerprint(name: str, descriptor: Descriptor) -> str:
     """Changes when the weights, the code of the descriptor, or the libraries under it change."""
-    weights = models().get(name, Path(name))
-    known_by = fingerprints.content(weights) if weights.is_file() else name
+    known_by = fingerprints.weights(models().get(name, Path(name))) or name
     parts = [descriptor, *(descriptor.modules() if hasattr(descriptor, "modules") else ())]  # layers of packages too
     kinds = {kind for part in parts for kind in type(part).__mro__}
     own = {sys.modules[kind.__module__] for kind in kinds if not kind.__module__.startswith(("builtins", "torch."))}

@@ -1,0 +1,29 @@
+"""A smaller descriptor: fewer numbers, smaller numbers, bits, or a product code, learnt from a set of patches.
+
+Example: hynet compress --model default --fit set/ --to pca64 --out default-pca64.hynet
+         hynet match a.jpg b.jpg --model default-pca64.hynet
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..datasets import find_patches
+from ..descriptors.compressed import compress
+from ..types import silent
+from . import Report
+
+
+def run(*, model: str = "default", fit: Path, to: str, out: Path) -> Report:
+    """Compress a descriptor; every command takes the file as its --model.
+
+    Args:
+        model: A name, or the path of weights.
+        fit: The patch set that the code is learnt from.
+        to: pca32, pca64, pca96 (so many floats); float16; int8; bits128, bits256; pq16 (so many bytes; needs faiss).
+        out: The file to write, NAME.hynet; the model is inside.
+    """
+    patches = find_patches(fit).load(fit, 32, silent).patches
+    made = compress(model, patches, to, out)
+    said = f"{out}: {model} in {made.bytes} bytes a descriptor, {made.dim} numbers when it is read."
+    return Report(said, {"file": str(out), "code": to, "bytes": made.bytes, "dim": made.dim})

@@ -1,0 +1,1 @@
+"""Our features in other people's programs: hloc, kornia, OpenCV, hubs. One file for each."""

@@ -1,0 +1,74 @@
+"""Our features in hloc (github.com/cvg/Hierarchical-Localization), as one more entry of its `confs`.
+
+from hloc import extract_features, match_features
+from hynet.interop.hloc import entry
+
+extract_features.confs["hynet"] = entry(max_keypoints=4096)
+features = extract_features.main(extract_features.confs["hynet"], photos, outputs)
+matches = match_features.main(match_features.confs["NN-ratio"], pairs, "feats-hynet", outputs)
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..errors import MissingExtra
+from ..extractors.patchwise import LONGEST, Extractor
+
+NAME = "hynet"  # hloc looks for an extractor of this name in hloc.extractors
+
+
+def entry(
+    *, detector: str = "dog", model: str = "default", max_keypoints: int = 4096, upright: bool = True
+) -> dict[str, Any]:
+    """One of hloc's `confs`; hloc finds the extractor that it names once this has been called."""
+    module = f"hloc.extractors.{NAME}"
+    if module not in sys.modules:
+        sys.modules[module] = _extractor_module(module)
+    chosen = {"detector": detector, "model": model, "max_keypoints": max_keypoints, "upright": upright}
+    return {
+        "output": f"feats-{NAME}",
+        "model": {"name": NAME, **chosen},
+        "preprocessing": {"grayscale": True, "resize_max": LONGEST},
+    }
+
+
+def _extractor_module(name: str) -> ModuleType:
+    """What hloc imports: a module with one class, which says that it was made there."""
+    try:
+        import torch
+        from hloc.utils.base_model import BaseModel
+    except ImportError:
+        raise MissingExtra(
+            "this needs hloc: pip install git+https://github.com/cvg/Hierarchical-Localization"
+        ) from None
+
+    class HyNet(BaseModel):
+        required_inputs = ("image",)
+
+        def _init(self, conf: dict[str, Any]) -> None:
+            self.extract = Extractor(
+                conf["detector"], conf["model"], conf["max_keypoints"], conf["upright"], longest=1 << 30
+            )
+
+        def _forward(self, data: dict[str, Any]) -> dict[str, Any]:
+            """(1, 1, H, W) from 0 to 1 -> lists of one, as hloc takes them apart."""
+            grey = np.rint(255 * data["image"][0, 0].cpu().numpy()).clip(0, 255).astype(np.uint8)
+            found = self.extract(grey)
+            columns = {
+                "keypoints": found.keypoints.xy,
+                "scores": found.keypoints.scores,
+                "descriptors": found.descriptors.T,
+                "scales": found.keypoints.sigma,
+                "angles": found.keypoints.angle,
+            }
+            return {key: [torch.from_numpy(np.array(column))] for key, column in columns.items()}
+
+    HyNet.__module__ = name
+    module = ModuleType(name)
+    module.HyNet = HyNet  # type: ignore[attr-defined]
+    return module

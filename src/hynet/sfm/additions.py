@@ -1,0 +1,139 @@
+"""Our features and verified matches into a COLMAP database that someone else made, beside what is in it.
+
+Our keypoints come after theirs, so that rows of theirs stay what they are; the matches of a pair are joined, and
+verified together. Everything is written at once, at the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import colmap, images
+from ..colmap import Store, Verifiable
+from ..errors import BadInput, DataNotFound
+from ..extractors.folder import extract_all, name_photos
+from ..extractors.hloc_file import read_h5
+from ..extractors.settings import Settings
+from ..matchers.consensus import Consensus
+from ..matchers.nearest import Nearest
+from ..system.locks import alone
+from ..system.machine import cores
+from ..types import Array, Features, Progress, silent
+from . import pairs as pairing
+
+
+@dataclass(frozen=True)
+class Added:
+    """What came to the database, and which of its photos were left as they are."""
+
+    photos: int
+    keypoints: int
+    pairs: int
+    matches: int  # ours
+    inliers: int  # ours and theirs together
+    left: Mapping[str, str]  # name -> why
+
+
+def add_features(
+    photos: str | Path,
+    database: str | Path,
+    *,
+    settings: Settings | None = None,
+    features: str | Path | None = None,
+    pairs: str = "auto",
+    ratio: float | None = None,
+    progress: Progress = silent,
+) -> Added:
+    """Features of the photos in a folder that the database names, by their path below the folder.
+
+    features: the file that keeps them, as `hynet extract` writes it; by default beside the database.
+    pairs, ratio: as in `reconstruct`.
+    """
+    database = Path(database)
+    if not database.is_file():
+        raise DataNotFound(f"no database {database}; `colmap feature_extractor` makes one, or `hynet reconstruct`.")
+    file = Path(features or database.with_name(f"{database.name}.features.h5"))
+    named = name_photos(photos)
+    settings = settings or Settings(max_keypoints=4096)
+    with alone(database):
+        with colmap.opened(database) as store:
+            left = _left(store, named)
+            chosen = {name: named[name] for name in store.names if name not in left}
+            if len(chosen) < 2:
+                why = next(iter(left.values()), f"it names {len(store.names)} photos.")
+                raise BadInput(f"{database} and {photos} share {len(chosen)} photos that can be used: {why}")
+            pairing.check(pairs, chosen)
+        extract = settings.open_extractor()
+        done = extract_all(photos, file, settings, jobs=len(cores()), extract=extract, progress=progress)
+        left |= {name: why for name, why in done.unreadable.items() if name in chosen}
+        with colmap.opened(database) as store:
+            return _add(store, [name for name in chosen if name not in left], file, left, pairs, ratio, progress)
+
+
+def _left(store: Store, named: Mapping[str, Path]) -> dict[str, str]:
+    """Photos of the database that we leave alone."""
+    left = {}
+    for name in store.names:
+        if name not in named:
+            left[name] = f"{name} is not in the folder; write photos by their path below it."
+        elif images.is_turned(named[name]):
+            left[name] = f"{name} is turned by its EXIF, which COLMAP passes over; turn it upright on disk."
+    return left
+
+
+def _add(
+    store: Store,
+    names: list[str],
+    file: Path,
+    left: dict[str, str],
+    pairs: str,
+    ratio: float | None,
+    progress: Progress,
+) -> Added:
+    before = {name: store.stored_keypoints(name) for name in names}
+    views = {}
+    for name in names:
+        found = _unit(read_h5(file, name))
+        if found.image_size != store.size(name):
+            raise BadInput(
+                f"{name} is of another size in the database: {store.size(name)}, and {found.image_size} here."
+            )
+        ours = colmap.colmap_keypoints(found.keypoints.frames, before[name].shape[1])
+        if len(ours) and np.array_equal(before[name][-len(ours) :], ours):
+            raise BadInput("the database holds these features already; nothing was added.")
+        views[name] = found, np.concatenate([before[name], ours])
+
+    def seen(name: str) -> Verifiable:
+        return replace(store.verifiable(name), points=views[name][1][:, :2].astype(np.float64))
+
+    chosen = pairing.choose_pairs(pairs, names, lambda name: views[name][0].descriptors)
+    matcher = Consensus() if ratio is None else Nearest(ratio)
+    results: list[tuple[str, str, Array, Any]] = []
+    matches = inliers = 0
+    for count, (first, second) in enumerate(chosen, start=1):
+        after = np.array([len(before[first]), len(before[second])])
+        ours = matcher(views[first][0], views[second][0]).indices + after
+        theirs = store.matches(first, second)
+        joined = ours if theirs is None else np.concatenate([theirs, ours])
+        geometry = store.verify(seen(first), seen(second), joined)
+        results.append((first, second, joined, geometry))
+        matches += len(ours)
+        inliers += len(geometry.inlier_matches)
+        progress(count, len(chosen), "matching")
+    with store.transaction():
+        for name, (_, keypoints) in views.items():
+            store.write_stored_keypoints(name, keypoints)
+        for result in results:
+            store.replace_pair(*result)
+    added = sum(len(found) for found, _ in views.values())
+    return Added(len(views), added, len(results), matches, inliers, left)
+
+
+def _unit(features: Features) -> Features:
+    lengths = np.linalg.norm(features.descriptors, axis=1, keepdims=True)
+    return replace(features, descriptors=features.descriptors / np.maximum(lengths, 1e-12))
