@@ -20,6 +20,7 @@ from PIL import Image
 
 import hynet
 from hynet import geometry, images, metrics
+from hynet.cli import main
 from hynet.datasets import downloads, sequences
 from hynet.errors import BadData, BadInput, BadWeights, HynetError, UnreadableImage
 from hynet.extractors import calibrated
@@ -28,6 +29,7 @@ from hynet.extractors.hloc_file import h5_names, read_h5
 from hynet.matchers.nearest import match
 from hynet.matchers.verification import verify
 from hynet.sfm import mapping
+from hynet.system.arrays import read_npz
 from hynet.system.files import whole
 from hynet.system.machine import cache_folder, settings_folder
 from hynet.types import Features, Keypoints, Matches
@@ -120,6 +122,26 @@ def test_a_column_that_would_not_fit_into_memory_is_refused(tmp_path):
 
 
 # --- numbers that are not numbers ---
+
+
+def test_names_of_photos_that_are_not_utf8_are_told(tmp_path):
+    path = features_file(tmp_path / "theirs.h5")
+    with h5py.File(path, "a") as file:
+        file[b"\xff.jpg/keypoints"] = np.zeros((5, 2))
+    with pytest.raises(BadData, match=r"theirs\.h5 names photos in other letters than UTF-8"):
+        h5_names(path)
+
+
+def test_a_file_whose_notes_are_of_other_types_is_not_believed(tmp_path):
+    photo, out = photo_file(tmp_path / "photos" / "a.png"), tmp_path / "features.h5"
+    extract_all(photo, out, ROOTSIFT)
+    with h5py.File(out, "a") as file:
+        file["a.png"].attrs["fingerprint"] = np.arange(3)
+    assert extract_all(photo, out, ROOTSIFT).new == 1
+    with h5py.File(out, "a") as file:
+        file.attrs["settings"] = np.arange(3)
+    with pytest.raises(BadInput, match="or is damaged"):
+        extract_all(photo, out, ROOTSIFT)
 
 
 def test_descriptors_and_keypoints_that_are_not_finite_are_refused():
@@ -308,6 +330,46 @@ def test_parts_of_photos_that_were_not_asked_for_wait_for_who_asks(tmp_path):
     assert not (tmp_path / "features.h5.parts").exists()
 
 
+@pytest.mark.parametrize("content", [b"", b'{"detector": "do', b"[1]", b"7", b"\xb4\xe4", b'{"orientation": {"a": 1}}'])
+def test_parts_with_damaged_settings_are_named_and_kept(tmp_path, content):
+    parts = tmp_path / "features.h5.parts"
+    parts.mkdir()
+    (parts / "settings.json").write_bytes(content)
+    (parts / f"a.png{PART}").write_bytes(b"hours of work")
+    with pytest.raises(BadInput, match=r"features\.h5\.parts was .* delete it"):
+        extract_all(photo_file(tmp_path / "photos" / "a.png"), tmp_path / "features.h5", ROOTSIFT)
+    assert (parts / f"a.png{PART}").read_bytes() == b"hours of work"
+
+
+def spoil_zip(path: Path, at: int, value: int) -> None:
+    """Into the headers of all files in a zip; the offset is that of the local ones, two less than in the directory."""
+    content = bytearray(path.read_bytes())
+    for mark, more in ((b"PK\x03\x04", 0), (b"PK\x01\x02", 2)):
+        start = content.find(mark)
+        while start >= 0:
+            content[start + at + more] = value
+            start = content.find(mark, start + 1)
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(("at", "value"), [(8, 77), (6, 1)])
+def test_an_archive_of_arrays_in_an_unknown_compression_or_locked_is_broken(tmp_path, at, value):
+    np.savez(tmp_path / "a.npz", numbers=np.arange(3))
+    assert read_npz(tmp_path / "a.npz")["numbers"].tolist() == [0, 1, 2]
+    spoil_zip(tmp_path / "a.npz", at, value)
+    with pytest.raises(ValueError, match=r"compression|encrypted"):
+        read_npz(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("out", ["", ".", "photos", "/"])
+def test_a_folder_is_no_features_file(tmp_path, monkeypatch, capsys, out):
+    monkeypatch.chdir(tmp_path)
+    photo_file(tmp_path / "photos" / "a.png")
+    assert main(["extract", "photos", "--out", out, "--model", "rootsift"]) == 2
+    assert "is a folder; give the name of a file in it, such as" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.png", "photos"]
+
+
 # --- archives ---
 
 
@@ -350,6 +412,22 @@ def test_a_broken_model_is_told_before_colmap_believes_it(tmp_path, name, how):
         content = content[:8] + b"\xff" * (len(content) - 8)
     path.write_bytes(content)
     with pytest.raises(BadData, match=rf"{name}\.bin"):
+        colmap.read_model(tmp_path)
+
+
+@pytest.mark.parametrize("number", ["1e300", "7"])
+def test_a_camera_that_is_not_turned_but_stretched_is_refused(tmp_path, number):
+    colmap = pytest.importorskip("hynet.colmap")
+    pycolmap = pytest.importorskip("pycolmap")
+    options = pycolmap.SyntheticDatasetOptions()
+    options.num_rigs, options.num_cameras_per_rig, options.num_frames_per_rig, options.num_points3D = 1, 1, 4, 30
+    pycolmap.synthesize_dataset(options).write_text(tmp_path)
+    assert len(colmap.read_model(tmp_path).photos) == 4
+    lines = (tmp_path / "frames.txt").read_text().splitlines()
+    words = lines[-1].split()
+    words[3] = number  # of its quaternion: frame, rig, then w x y z
+    (tmp_path / "frames.txt").write_text("\n".join([*lines[:-1], " ".join(words)]) + "\n")
+    with pytest.raises(BadData, match="cannot be"):
         colmap.read_model(tmp_path)
 
 

@@ -10,6 +10,7 @@ from hynet import descriptors, load
 from hynet.descriptors.onnx import OnnxEngine
 from hynet.errors import BadInput, BadWeights
 from hynet.export.descriptors import AGREE, export
+from hynet.export.onnx_graph import FLOAT, UINT8, Graph
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +55,24 @@ def test_a_file_that_is_no_model_gets_one_sentence(content, tmp_path):
     (tmp_path / "m.onnx").write_bytes(content)
     with pytest.raises(BadWeights, match="is not a network in ONNX"):
         load(tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize(
+    ("columns", "about", "sentence"),
+    [
+        (100, {}, "running the network failed"),  # 32 x 32 pixels do not fill rows of 100
+        (64, {}, r"gives \(16, 64\) for 1 patches"),
+        (1024, {"support": "wide"}, "says that its support is 'wide'"),
+        (1024, {"ratio": "nan"}, "says that its ratio is 'nan'"),
+    ],
+)
+def test_a_network_that_opens_but_cannot_be_used_gets_one_sentence(tmp_path, columns, about, sentence):
+    graph = Graph("patches")
+    rows = graph.add("Reshape", graph.add("Cast", "patches", to=FLOAT), np.array([-1, columns]))
+    made = graph.model((UINT8, ["n", 32, 32]), rows, (FLOAT, ["m", columns]), about)
+    (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    with pytest.raises(BadWeights, match=sentence):
+        load(tmp_path / "m.onnx").describe(np.zeros((1, 32, 32), np.uint8))
 
 
 def test_a_network_that_is_no_descriptor_gets_one_sentence():

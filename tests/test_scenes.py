@@ -145,6 +145,13 @@ def test_a_camera_of_the_original_size_fits_the_smaller_photo(tmp_path):
     np.testing.assert_allclose(geometry.transfer(view.K, (ray / ray[2])[None, :2]), [[50, 30]], atol=1e-6)
 
 
+@pytest.mark.parametrize("centre", [(1e308, 1e308, 1e308), (np.nan, 0, 0)])
+def test_a_camera_beyond_all_bounds_is_none(tmp_path, centre):
+    strecha(tmp_path, centre=centre)
+    with pytest.raises(BadData, match=r"no \.camera file"):
+        scenes.load(tmp_path)
+
+
 def test_a_photo_of_another_shape_or_a_bent_lens_is_told(tmp_path):
     strecha(tmp_path, centre=(1, 2, 3), size=(2048, 3072))
     with pytest.raises(BadData, match="another shape"):

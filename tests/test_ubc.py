@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import struct
 
 import numpy as np
 import pytest
@@ -177,11 +179,32 @@ def cut_correspondences(root):
     shorten(path, path.stat().st_size // 2)
 
 
+def overwrite(path, at, value):
+    content = bytearray(path.read_bytes())
+    content[at : at + len(value)] = value
+    path.write_bytes(content)
+
+
+def unknown_compression(root):
+    np.savez(root / "correspondences.npz", first=[0], second=[1], hard=[True])
+    content = (root / "correspondences.npz").read_bytes()
+    for mark, at in ((b"PK\x03\x04", 8), (b"PK\x01\x02", 10)):
+        content = re.sub(
+            re.escape(mark) + b".{%d}" % (at - 4) + b"..", lambda m: m[0][:-2] + b"\x4d\0", content, flags=re.DOTALL
+        )
+    (root / "correspondences.npz").write_bytes(content)
+
+
 BREAKAGES = {
     "a bitmap cut short": (
         lambda r: shorten(r / "patches0001.bmp", 500_000),
         BadData,
         "patches0001.bmp is not a whole",
+    ),
+    "a bitmap that would fill the memory": (
+        lambda r: overwrite(r / "patches0000.bmp", 18, struct.pack("<ii", 2**20, 2**20)),
+        BadData,
+        "patches0000.bmp is not a whole bitmap",
     ),
     "no bitmap at all": (lambda r: (r / "patches0000.bmp").write_text("x"), BadData, "patches0000.bmp is not a whole"),
     "a bitmap of another size": (
@@ -209,6 +232,16 @@ BREAKAGES = {
         lambda r: (r / "correspondences.npz").write_bytes(b""),
         BadData,
         "correspondences.npz cannot be read",
+    ),
+    "correspondences that are fractions": (
+        lambda r: np.savez(r / "correspondences.npz", first=[0.5], second=[1.0], hard=[True]),
+        BadData,
+        "correspondences.npz cannot be read .rows are whole numbers",
+    ),
+    "correspondences in an unknown compression": (
+        unknown_compression,
+        BadData,
+        "correspondences.npz cannot be read .That compression method is not supported",
     ),
     "a place that is no number": (
         lambda r: (r / "interest.txt").write_text("0 nan 1 0 0\n" * 300),

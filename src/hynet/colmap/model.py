@@ -18,6 +18,7 @@ from .cameras import Camera, from_colmap
 from .checks import check_model
 from .package import HALF, pycolmap
 
+LARGEST = 1e30  # of any number in a model: the square of a larger one is beyond what a page or a file of points holds
 MODEL_FILES = ("cameras.bin", "images.bin", "points3D.bin", "frames.bin", "rigs.bin")
 
 
@@ -70,16 +71,22 @@ def read_model(folder: str | Path) -> Model:
         raise BadData(
             f"{folder} holds no COLMAP model (cameras, images and points3D); give the folder of one."
         ) from None
-    if not _is_finite(model):
-        raise BadData(f"{folder} holds cameras or points that are not finite numbers; reconstruct it again.")
+    if not _is_possible(model):
+        raise BadData(f"{folder} holds cameras or points that cannot be, such as NaN; reconstruct it again.")
     return model
 
 
-def _is_finite(model: Model) -> bool:
+def _is_possible(model: Model) -> bool:
+    """Numbers of a size to calculate with, rotations that are some (COLMAP believes those of its frames), lenses."""
+    poses = np.array([photo.cam_from_world for photo in model.photos]).reshape(-1, 3, 4)
     cameras = {photo.camera for photo in model.photos}
-    views = all(np.isfinite(photo.cam_from_world).all() and np.isfinite(photo.xy).all() for photo in model.photos)
-    usable = all(np.isfinite(camera.params).all() and (np.diag(camera.K) > 0).all() for camera in cameras)
-    return bool(views and usable and np.isfinite(model.xyz).all() and np.isfinite(model.errors).all())
+    numbers = [poses, model.xyz, model.errors, *(photo.xy for photo in model.photos)]
+    numbers += [np.array(camera.params) for camera in cameras]
+    if not all((np.abs(some) < LARGEST).all() for some in numbers):  # nor is NaN
+        return False
+    rotations = poses[:, :, :3]
+    turned = np.allclose(rotations @ rotations.swapaxes(1, 2), np.eye(3), atol=1e-2)
+    return turned and all((np.diag(camera.K) > 0).all() for camera in cameras)
 
 
 def write_model(model: Any, folder: Path, colours: Array | None = None) -> None:

@@ -23,6 +23,7 @@ from ..images import list_photos, read
 from ..types import Array
 
 CALIBRATION, STRECHA = "calibration_*.h5", "*.camera"
+LARGEST = 1e12  # of any number of a camera: products of larger ones overflow
 COVISIBLE = "keys-th-0.1.npy"  # pairs with a co-visibility of at least 0.1: the challenge's stereo task
 
 
@@ -107,7 +108,11 @@ def _challenge_view(file: Path, photo: Path) -> View:
 def _view(photo: Path, K: Array, cam_from_world: Pose) -> View:
     numbers = np.concatenate([K.ravel(), cam_from_world.rotation.ravel(), cam_from_world.translation])
     R = cam_from_world.rotation
-    if not np.isfinite(numbers).all() or not K[0, 0] * K[1, 1] > 0 or not np.allclose(R @ R.T, np.eye(3), atol=1e-2):
+    if (
+        not (np.abs(numbers) < LARGEST).all()
+        or not K[0, 0] * K[1, 1] > 0
+        or not np.allclose(R @ R.T, np.eye(3), atol=1e-2)
+    ):
         raise ValueError("not a camera")
     return View(photo, K, cam_from_world)
 
@@ -120,7 +125,7 @@ def _strecha_view(file: Path, photo: Path) -> View:
         K, world_from_cam = K.reshape(3, 3), world_from_cam.reshape(3, 3)
         width, height = size
         _view(photo, K, Pose(world_from_cam, centre))
-        if not (width > 0 and height > 0):
+        if not (1 <= width < LARGEST and 1 <= height < LARGEST):
             raise ValueError
     except (ValueError, OSError):
         raise BadData(f"{file} is no .camera file: it needs K, three zeros, rotation, centre and size.") from None

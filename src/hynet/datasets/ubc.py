@@ -15,13 +15,13 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 from PIL import Image
 
 from ..errors import BadData, BadInput, DataNotFound
 from ..system import fingerprints
+from ..system.arrays import read_npz
 from ..system.files import whole
 from ..types import Array, PatchPairs, PatchSet, Progress, silent
 from .ubc_decoding import MOSAIC, PER_MOSAIC, PER_ROW, TILE, cached, decoded, mosaic_files, needed, numbers, write_lines
@@ -158,9 +158,11 @@ def _hard_pairs(root: Path, points: Array) -> Array | None:
     if not path.exists():
         return None
     try:
-        with np.load(path) as table:
-            hard = np.column_stack([table["first"], table["second"]])[table["hard"].astype(bool)]
-    except (OSError, EOFError, BadZipFile, ValueError, KeyError, IndexError) as error:
+        table = read_npz(path)
+        hard = np.column_stack([table["first"], table["second"]])[table["hard"].astype(bool)]
+        if hard.dtype.kind not in "iu":
+            raise ValueError(f"rows are whole numbers, not {hard.dtype}")
+    except (OSError, ValueError, KeyError, IndexError) as error:
         raise BadData(f"{path} cannot be read ({error}); remove it or make the set again.") from None
     listed = len(hard) == 0 or 0 <= hard.min() <= hard.max() < len(points)
     if not listed or (points[hard[:, 0]] != points[hard[:, 1]]).any():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -106,13 +107,13 @@ def _decode(mosaics: Sequence[Path], patches: int, cache: Path, progress: Progre
 
 def _read_mosaic(path: Path) -> Array:
     try:
-        with Image.open(path) as image:
+        with Image.open(path, formats=["BMP"]) as image:
             if image.size != (MOSAIC, MOSAIC):
                 raise BadData(f"{path} is {image.width} x {image.height} pixels; a mosaic is {MOSAIC} x {MOSAIC}.")
             return np.asarray(image.convert("L"))
-    except (OSError, SyntaxError, ValueError) as error:
-        if isinstance(error, BadData):
-            raise
+    except BadData:
+        raise
+    except (OSError, SyntaxError, ValueError, struct.error, Image.DecompressionBombError) as error:
         raise BadData(f"{path} is not a whole bitmap; unpack it again ({error}).") from None
 
 

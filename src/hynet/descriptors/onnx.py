@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import BadInput, BadWeights
 from ..system.machine import cores
-from ..system.onnx_runtime import session
+from ..system.onnx_runtime import run, session
 from ..types import Array, Descriptor
 from .resizing import resized
 
@@ -34,8 +34,8 @@ class OnnxEngine(Descriptor):
             raise BadWeights(f"{path} is another network than a descriptor; `hynet export` writes one.") from None
         self._names = [descriptors.name], patches.name
         self.about: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
-        self.support = _number(self.about, "support")
-        self.ratio = _number(self.about, "ratio")
+        self.support = _number(self.about, "support", path)
+        self.ratio = _number(self.about, "ratio", path)
 
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, dim) float32 unit rows."""
@@ -51,7 +51,10 @@ class OnnxEngine(Descriptor):
 
     def _run(self, tile: Array) -> Array:
         outputs, name = self._names
-        return self._session.run(outputs, {name: tile})[0]
+        (rows,) = run(self._session, outputs, {name: tile})
+        if rows.shape != (len(tile), self.dim):
+            raise BadWeights(f"the network gives {rows.shape} for {len(tile)} patches; export or download it again.")
+        return rows
 
 
 def open_onnx(path: Path, device: str | None = None) -> OnnxEngine:
@@ -63,5 +66,11 @@ def open_onnx(path: Path, device: str | None = None) -> OnnxEngine:
     return OnnxEngine(path)
 
 
-def _number(about: Mapping[str, str], name: str) -> float | None:
-    return float(about[name]) if name in about else None
+def _number(about: Mapping[str, str], name: str, path: str | Path) -> float | None:
+    try:
+        number = float(about[name]) if name in about else None
+    except ValueError:
+        number = np.nan
+    if number is not None and not 0 < number < np.inf:
+        raise BadWeights(f"{path} says that its {name} is {about[name]!r}; export or download it again.")
+    return number

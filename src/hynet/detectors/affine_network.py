@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import BadWeights, need
 from ..patches import SUPPORT_SIGMAS, cut
 from ..system.machine import cores
-from ..system.onnx_runtime import session
+from ..system.onnx_runtime import run, session
 from ..types import Array, Keypoints
 from .shape import reshaped
 
@@ -46,7 +46,7 @@ def _in_onnx(weights: str | Path) -> Numbers:
     opened = session(weights, threads=1)  # each thread takes tiles of its own
     if [each.name for each in opened.get_outputs()] != [OUTPUT]:
         raise BadWeights(f"{weights} is not a network for affine shapes; `hynet export` writes one from AffNet's.")
-    return lambda patches: opened.run([OUTPUT], {"patches": patches})[0]
+    return lambda patches: run(opened, [OUTPUT], {"patches": patches})[0]
 
 
 def _in_torch(weights: str | Path) -> Numbers:
@@ -56,8 +56,8 @@ def _in_torch(weights: str | Path) -> Numbers:
 
     network = load(weights)
 
-    def run(patches: Array) -> Array:
+    def by_torch(patches: Array) -> Array:
         with torch.inference_mode():
             return network(torch.from_numpy(patches)[:, None].float()).numpy()
 
-    return run
+    return by_torch

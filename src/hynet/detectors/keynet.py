@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import BadInput, BadWeights, need
 from ..models import shipped
 from ..system.machine import cores
-from ..system.onnx_runtime import session
+from ..system.onnx_runtime import run, session
 from ..types import Array, Keypoints
 from . import orientation
 from .orientation import vertex
@@ -100,7 +100,7 @@ def network(weights: str | Path) -> Scores:
     opened = session(weights, threads=len(cores()))
     if [some.name for some in (*opened.get_inputs(), *opened.get_outputs())] != ["image", "scores"]:
         raise BadWeights(f"{weights} is another network than Key.Net; `hynet train keynet` writes one.")
-    return lambda image: opened.run(["scores"], {"image": image})[0]
+    return lambda image: run(opened, ["scores"], {"image": image})[0]
 
 
 def score_map(score: Scores, pixels: Array) -> Array:

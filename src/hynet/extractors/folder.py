@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-import zlib
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import h5py
 import numpy as np
@@ -21,14 +19,15 @@ from ..descriptors.loading import models
 from ..detectors import DETECTORS
 from ..errors import BadInput, UnreadableImage
 from ..system import fingerprints
+from ..system.arrays import read_npz
 from ..system.files import as_path, whole
 from ..system.locks import alone
 from ..system.workers import in_processes
 from ..types import Progress, silent
 from . import PhotoExtractor
-from .hloc_file import columns, h5_names, open_features, write_settings
+from .hloc_file import columns, h5_names, open_features, reading, write_settings
 from .masking import extract_unmasked
-from .patchwise import Extractor
+from .patchwise import ORIENTATIONS, Extractor
 from .settings import Settings
 from .standing import orientation_of
 
@@ -60,8 +59,11 @@ def extract_all(
 
     extract: what the settings stand for, by who has it open already.
     """
+    out = as_path(out, "the features file")
+    if out.is_dir():
+        raise BadInput(f"{out} is a folder; give the name of a file in it, such as {out / 'features.h5'}.")
     with alone(out):
-        return _extract_all(photos, Path(out), settings or Settings(), jobs, extract, progress)
+        return _extract_all(photos, out, settings or Settings(), jobs, extract, progress)
 
 
 def _extract_all(
@@ -183,11 +185,13 @@ def find_masks(folder: str | None, photos: Mapping[str, Path]) -> dict[str, Path
 def _settled(out: Path, parts: Path) -> str | None:
     """The orientation of an earlier run of these settings: photos that are added must not change it."""
     note = parts / "settings.json"
-    written = note.read_text() if note.exists() else None
+    written = note.read_text(errors="replace") if note.exists() else None
     if out.exists():
-        with open_features(out) as file:
+        with open_features(out) as file, reading(out):
             written = file.attrs.get("settings")
-    return None if written is None else json.loads(written).get("orientation")
+    orientation = (_noted(written) or {}).get("orientation")
+    # What is damaged is told by whoever checks all settings.
+    return orientation if orientation in ORIENTATIONS and orientation != "auto" else None
 
 
 def _earlier(out: Path, settings: Settings) -> dict[str, str | None]:
@@ -195,9 +199,11 @@ def _earlier(out: Path, settings: Settings) -> dict[str, str | None]:
     if not out.exists():
         return {}
     names = h5_names(out)
-    with open_features(out) as file:
-        _check(file.attrs.get("settings"), settings, out)
-        return {name: file[name].attrs.get("fingerprint") for name in names}
+    with open_features(out) as file, reading(out):
+        made_with = file.attrs.get("settings")
+        made_from = {name: file[name].attrs.get("fingerprint") for name in names}
+    _check(made_with, settings, out)
+    return {name: seen if isinstance(seen, str) else None for name, seen in made_from.items()}
 
 
 def _begun(parts: Path) -> dict[str, str | None]:
@@ -205,11 +211,9 @@ def _begun(parts: Path) -> dict[str, str | None]:
     found = {}
     for name, part in _parts(parts).items():
         try:
-            with np.load(part) as stored:
-                for column in stored:
-                    stored[column]
-                found[name] = str(stored["fingerprint"]) if "fingerprint" in stored else None
-        except (OSError, ValueError, EOFError, KeyError, BadZipFile, zlib.error):
+            stored = read_npz(part)
+            found[name] = str(stored["fingerprint"]) if "fingerprint" in stored else None
+        except (OSError, ValueError):
             part.unlink()  # as a power cut leaves it: the photo is extracted again
     return found
 
@@ -310,9 +314,8 @@ def _assemble(
                 for name in sorted(kept):
                     earlier.copy(name, file, name)
         for name, part in parts.items():
-            with np.load(part) as stored:
-                for key, column in stored.items():
-                    if key == "fingerprint":
-                        file.require_group(name).attrs[key] = str(column)
-                    else:
-                        file.create_dataset(f"{name}/{key}", data=column)
+            for key, column in read_npz(part).items():
+                if key == "fingerprint":
+                    file.require_group(name).attrs[key] = str(column)
+                else:
+                    file.create_dataset(f"{name}/{key}", data=column)

@@ -30,8 +30,8 @@ class FeaturesFile:
         self._names = frozenset(h5_names(path))
         if not self._names:
             raise BadData(f"{path} holds no features in hloc's layout; `hynet extract` writes such a file.")
-        with open_features(path) as file:
-            self.ratio: float | None = file.attrs.get("ratio")
+        with open_features(path) as file, reading(path):
+            self.ratio = _ratio(file)
             self.thresholds = _thresholds(file, path)
 
     @classmethod
@@ -102,7 +102,7 @@ def read_h5(path: str | Path, name: str, photo: str | Path | None = None) -> Fea
 
     photo: where the photo itself is, which is asked for its size if the file does not say it.
     """
-    with open_features(path) as file, _reading(path, name):
+    with open_features(path) as file, reading(path, name):
         if not _holds(file, f"{name}/keypoints") or not _holds(file, f"{name}/descriptors"):
             raise BadData(f"{path} holds no features of {name}.")
         group = file[name]
@@ -125,12 +125,16 @@ def read_h5(path: str | Path, name: str, photo: str | Path | None = None) -> Fea
         if _holds(group, STEP):  # integers of ours: unit rows again
             lengths = np.linalg.norm(descriptors, axis=1, keepdims=True)
             descriptors /= np.maximum(lengths, 1e-12)
-        ratio = file.attrs.get("ratio")
+        ratio = _ratio(file)
         thresholds = _thresholds(file, path)
         keypoints = Keypoints.from_circles(xy, scales, angles, scores)
-        ratio = None if ratio is None else float(ratio)
         focal = float(group["focal"][()]) if "focal" in group else None
         return Features(keypoints, descriptors, (width, height), ratio, thresholds, focal)
+
+
+def _ratio(file: Any) -> float | None:
+    ratio = file.attrs.get("ratio")
+    return None if ratio is None else float(ratio)
 
 
 def _thresholds(file: Any, path: str | Path) -> dict[str, float]:
@@ -143,10 +147,13 @@ def _thresholds(file: Any, path: str | Path) -> dict[str, float]:
 
 def h5_names(path: str | Path) -> list[str]:
     """The photos in a features file."""
-    names: list[str] = []
-    with open_features(path) as file, _reading(path):
+    names: list[str | bytes] = []
+    with open_features(path) as file, reading(path):
         file.visititems(lambda name, item: names.append(name) if "keypoints" in getattr(item, "keys", dict)() else None)
-    return sorted(names)
+    readable = [name for name in names if isinstance(name, str)]  # h5py leaves the others as they are
+    if len(readable) < len(names):
+        raise BadData(f"{path} names photos in other letters than UTF-8; extract it again.")
+    return sorted(readable)
 
 
 @contextmanager
@@ -164,7 +171,8 @@ def open_features(path: str | Path) -> Iterator[Any]:
 
 
 @contextmanager
-def _reading(path: str | Path, name: str = "a photo") -> Iterator[None]:
+def reading(path: str | Path, name: str = "a photo") -> Iterator[None]:
+    """Whatever HDF5 raises inside the block, where bytes are broken, becomes a sentence."""
     try:
         yield
     except BadData:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import images
 from ..system.machine import cores
-from ..system.onnx_runtime import session
+from ..system.onnx_runtime import run, session
 from ..types import Array, Features, Keypoints
 
 LONGEST = 1024  # pixels of the longer side, as for the other networks
@@ -49,7 +49,7 @@ class XFeat:
         size = tuple(max(MULTIPLE, side // MULTIPLE * MULTIPLE) for side in small.shape[1::-1])  # (width, height)
         small = cv2.resize(small, size, interpolation=cv2.INTER_LINEAR)
         pixels = np.ascontiguousarray(small.transpose(2, 0, 1)[None], np.float32) / 255
-        described, logits, reliability = self._session.run(OUTPUTS, {"input": pixels})
+        described, logits, reliability = run(self._session, OUTPUTS, {"input": pixels})
         heat = _heat(logits[0])  # (H, W)
         xy = _peaks(heat)  # (N, 2) whole pixels
         scores = heat[xy[:, 1], xy[:, 0]] * _bilinear(reliability[0], xy, size)[:, 0]

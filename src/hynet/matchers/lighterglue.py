@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import BadInput
 from ..system.machine import cores
-from ..system.onnx_runtime import session
+from ..system.onnx_runtime import run, session
 from ..types import Array, Features, Matches
 
 INPUTS = ["kpts0", "kpts1", "desc0", "desc1"]
@@ -36,7 +36,7 @@ class LighterGlue:
         if not a.descriptors.shape[1] == b.descriptors.shape[1] == DIM:
             raise BadInput("LighterGlue matches XFeat's features only; give XFeat's weights as the extractor.")
         values = [_centred(a), _centred(b), a.descriptors[None], b.descriptors[None]]
-        found, scores = self._session.run(["matches", "scores"], dict(zip(INPUTS, values, strict=True)))
+        found, scores = run(self._session, ["matches", "scores"], dict(zip(INPUTS, values, strict=True)))
         indices = found[scores > LEAST_SCORE].astype(np.int64)
         apart = a.descriptors[indices[:, 0]] - b.descriptors[indices[:, 1]]
         return Matches(indices, np.linalg.norm(apart, axis=1).astype(np.float32))

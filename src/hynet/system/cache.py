@@ -16,12 +16,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
-from numpy.lib.npyio import NpzFile
 
 from . import fingerprints
+from .arrays import read_npz
 from .files import whole
 from .fingerprints import Array
 from .machine import cache_folder
@@ -65,12 +64,8 @@ def _stored(path: Path) -> Any:
     """What lies there, or None. A file that cannot be read, as a full disk leaves it, is made again."""
     try:
         os.utime(path)  # used now: the last to go
-        found = np.load(path, mmap_mode="r")
-        if not isinstance(found, NpzFile):
-            return found
-        with found:
-            return dict(found)
-    except (OSError, EOFError, ValueError, BadZipFile):
+        return read_npz(path) if path.suffix == ".npz" else np.load(path, mmap_mode="r")
+    except (OSError, EOFError, ValueError):
         return None
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from ..errors import BadWeights
+from .fingerprints import Array
 
 
 def session(path: str | Path, threads: int) -> Any:
@@ -25,6 +27,16 @@ def session(path: str | Path, threads: int) -> Any:
         raise BadWeights(
             f"{path} is not a network in ONNX ({type(error).__name__}); "
             "`hynet export` writes descriptors, `hynet train keynet` a detector."
+        ) from None
+
+
+def run(network: Any, outputs: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
+    """What a session makes of its inputs. Some broken files open, and fail only here."""
+    try:
+        return network.run(outputs, inputs)
+    except Exception as error:  # again its own kinds
+        raise BadWeights(
+            f"running the network failed ({type(error).__name__}); its file is broken, so export or download it again."
         ) from None
 
 
