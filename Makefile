@@ -2,13 +2,18 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: match test slow check fuzz faults venv clean
+.PHONY: match test test-app slow check fuzz faults venv clean
 
 match: .venv/.core
 	$(BIN)/hynet match --out matches.png
 
 test: venv
 	$(BIN)/python -m pytest
+
+# The web page in a real browser; screenshots go to results/app. Chromium comes from Debian's packages if it is missing.
+test-app: venv
+	command -v chromium || apt-get install --yes --no-install-recommends chromium
+	$(BIN)/python -m pytest tests/test_app.py tests/test_app_browser.py -m ''
 
 slow: venv
 	$(BIN)/python -m pytest -m slow

@@ -32,16 +32,20 @@ class PagePhoto:
     seconds: float = 0.0  # that reading took
 
 
+class EndlessUpload(BadInput):
+    """It did not say how long it would be, and is too long."""
+
+
 async def receive(request: Request, file: BinaryIO) -> None:
-    """The body of a request into a file; one that is too long is cut off, not read to its end."""
-    length = 0
-    too_much = BadInput(f"that is more than {MAX_BYTES // 1_000_000} MB; save the photo smaller.")
+    """The body of a request into a file; one that is too long is not read to its end."""
+    sentence = f"that is more than {MAX_BYTES // 1_000_000} MB; save the photo smaller."
     if int(request.headers.get("content-length", 0)) > MAX_BYTES:
-        raise too_much
+        raise BadInput(sentence)
+    length = 0
     async for piece in request.stream():
         length += len(piece)
         if length > MAX_BYTES:
-            raise too_much
+            raise EndlessUpload(sentence)
         file.write(piece)
 
 

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial, wraps
 from importlib import resources
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -27,13 +28,13 @@ from starlette.routing import Route
 
 from ... import __version__, pages
 from ...datasets.example import example
-from ...errors import BadInput, HynetError, MissingExtra, need
+from ...errors import BadInput, HynetError, MissingExtra
 from ...system.machine import cores
 from .choice import FEWEST_KEYPOINTS, MOST_KEYPOINTS, Choice, Choices
 from .desk import Desk, TooBusy
 from .guard import Door, Guard
 from .pair import PageClosed, find, patches_png
-from .photo import MAX_BYTES, MAX_PIXELS, check_photo, file_name, of_array, open_photo, receive
+from .photo import MAX_BYTES, MAX_PIXELS, EndlessUpload, check_photo, file_name, of_array, open_photo, receive
 from .reconstructing import MOST_BYTES, MOST_PHOTOS, PHOTOS, RESULTS, work_on
 from .visits import NoVisit, Visit, Visits, folder_of_visits
 
@@ -97,7 +98,7 @@ def application(door: Door, choices: Choices, root: Path) -> Starlette:
         return Route(path, in_words(answer), methods=[method])
 
     at = "/visits/{visit}"
-    return Starlette(
+    app = Starlette(
         routes=[
             *(Route(path, partial(_static, *file), methods=["GET"]) for path, file in _files().items()),
             route("/visits", asked.begin),
@@ -117,6 +118,8 @@ def application(door: Door, choices: Choices, root: Path) -> Starlette:
         middleware=[Middleware(Guard, door=door)],
         lifespan=lifespan,
     )
+    app.state.visits = visits
+    return app
 
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -133,6 +136,8 @@ def in_words(answer: Answer) -> Answer:
             return _problem(str(error), 410)
         except TooBusy as error:
             return _problem(str(error), 503)
+        except EndlessUpload as error:
+            return _problem(str(error), 413, connection="close")
         except HynetError as error:
             return _problem(str(error), 422)
         except MemoryError:
@@ -292,8 +297,8 @@ class Requests:
 # --- Small parts of requests and answers ---
 
 
-def _problem(sentence: str, status: int) -> Response:
-    return JSONResponse({"problem": sentence}, status)
+def _problem(sentence: str, status: int, **headers: str) -> Response:
+    return JSONResponse({"problem": sentence}, status, headers)
 
 
 def _photo_told(visit: Visit) -> Response:
@@ -340,13 +345,10 @@ async def _json(request: Request) -> Any:
 
 
 def _missing() -> str | None:
-    """Why nothing can be reconstructed here."""
-    try:
-        for package in ("pycolmap", "threadpoolctl", "scipy"):
-            need(package, "sfm", "reconstruction")
-    except MissingExtra as error:
-        return str(error)
-    return None
+    """Why nothing can be reconstructed here. Only looked up: COLMAP is imported where it works, in another process."""
+    if all(find_spec(package) for package in ("pycolmap", "threadpoolctl", "scipy")):
+        return None
+    return "reconstruction needs pycolmap: pip install 'hynet-features[sfm]'"
 
 
 def _files() -> dict[str, tuple[str, str]]:
