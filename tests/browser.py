@@ -101,13 +101,12 @@ class Browser:
         assert "exceptionDetails" not in told, told["exceptionDetails"]
         return told["result"].get("value")
 
-    def wait(self, condition: str, seconds: float = PATIENCE) -> Any:
-        """Until an expression is true; its value."""
+    def wait(self, condition: str, seconds: float = PATIENCE) -> None:
+        """Until an expression is true."""
         end = time.monotonic() + seconds
-        while not (value := self.run(condition)):
+        while not self.run(f"Boolean({condition})"):
             assert time.monotonic() < end, f"waited {seconds:.0f} s for {condition}; {self.errors}"
             time.sleep(0.1)
-        return value
 
     def choose_files(self, selector: str, *files: Path) -> None:
         """As a person does in the dialogue of a file input."""

@@ -115,12 +115,13 @@ def test_a_match_shows_its_patches_by_mouse_keyboard_and_touch(browser, page, ph
             for (let y = 4; y < box.height; y += 6) for (let x = 4; x < box.width / 2; x += 6) {
                 canvas.dispatchEvent(new PointerEvent('pointermove',
                     {clientX: box.left + x, clientY: box.top + y, pointerType: 'mouse', bubbles: true}));
-                if (document.querySelector('#match .seen')) return [box.left + x, box.top + y];
+                if (!document.querySelector('#match .seen')) continue;
+                canvas.dispatchEvent(new PointerEvent('pointerleave', {pointerType: 'mouse'}));
+                return [box.left + x, box.top + y];
             }
         })()"""
     )
-    browser.mouse("mouseMoved", 2, 2)
-    browser.wait("!document.querySelector('#match .seen')")
+    assert not browser.run("Boolean(document.querySelector('#match .seen'))")
     browser.mouse("mouseMoved", x, y)
     browser.wait("document.querySelector('#match .seen')?.naturalWidth === 64")
     assert browser.run("document.querySelectorAll('#match .patch').length") == 2
@@ -134,7 +135,7 @@ def test_a_match_shows_its_patches_by_mouse_keyboard_and_touch(browser, page, ph
         distances.append(float(browser.run("document.querySelector('#match dd').textContent")))
     assert distances == sorted(distances), "from the nearest on"
     browser.key("Escape")
-    assert not browser.run("document.querySelector('#match .seen')")
+    browser.wait("!document.querySelector('#match .seen')")
     browser.size(*LAPTOP, touch=True)
     browser.tap(x, y)
     browser.wait("document.querySelector('#match .seen')")

@@ -5,7 +5,7 @@ import * as visit from "./visit.js";
 import {pair, settings, looks, describe, stages, suggest, again, withPhotos} from "./match.js";
 
 const panel = $("#compare"), beside = $(".beside", panel), detail = $(".detail", panel);
-const COLOURS = ["rgb(255, 158, 64)", "rgb(64, 176, 255)"], SHARED = "rgb(225, 230, 235)";
+const COLOURS = ["rgb(255, 158, 64)", "rgb(226, 104, 255)"], SHARED = "rgb(225, 230, 235)";
 let sides = [];
 
 export function start(offers, refresh) {

@@ -227,7 +227,7 @@ export function stages(told) {
   const spent = Object.entries(told.seconds), worked = new Set(told.worked);
   const bar = make("div", {className: "stages"}, spent.map(([stage, seconds], k) => {
     const part = make("i", {title: `${stage}: ${milliseconds(seconds)}`});
-    part.style.flexGrow = worked.has(stage) ? Math.max(seconds, 1e-4) : 0;
+    part.style.flexGrow = worked.has(stage) ? Math.max(1, 1000 * seconds) : 0;
     part.style.background = `var(--c${k})`;
     return part;
   }));
