@@ -501,7 +501,7 @@ def test_an_album_is_limited_and_its_settings_checked(page, monkeypatch):
     assert page.upload(f"{at}/album", b"x", "A.jpg")["name"] == "A-2.jpg"
     assert "not a photo by its name" in page.upload(f"{at}/album", b"x", "a.html", 422)["problem"]
     page.post(f"{at}/reconstruct", {"model": "/etc/passwd"}, 422)
-    monkeypatch.setattr("hynet.pages.app.server.MOST_PHOTOS", 2)
+    monkeypatch.setattr("hynet.pages.app.answers.MOST_PHOTOS", 2)
     assert "hynet reconstruct" in page.upload(f"{at}/album", b"x", "b.jpg", 422)["problem"]
     assert page.ask("GET", f"{at}/results/view.html").status == 422
     assert page.ask("GET", f"{at}/results/..%2Fphotos%2Fa.jpg").status in (404, 422)

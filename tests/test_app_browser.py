@@ -277,7 +277,8 @@ def test_many_photos_become_a_model_and_go_with_the_page(browser, page, tmp_path
     assert "noon.jpg" in text(browser, ".doctor")
     assert "/tmp" not in text(browser, ".doctor")
     assert browser.run("document.querySelectorAll('.album .in').length") == 4
-    time.sleep(2)
+    browser.run("document.querySelector('iframe').scrollIntoView()")
+    time.sleep(5)  # the frame is a sandbox, which says nothing of when it has drawn
     browser.screenshot(SHOTS / "many-1400.png")
     browser.size(*PHONE, touch=True, dark=True)
     time.sleep(2)

@@ -76,7 +76,7 @@ class Memory:
         self.described: dict[tuple[str, str, int], _Described] = {}  # detector, model, side
 
     def side(self, image: Array) -> int:
-        return 0 if image is self.photos[0].grey else 1
+        return next(side for side, photo in enumerate(self.photos) if np.may_share_memory(image, photo.grey))
 
     def check(self) -> None:
         if self.closed.is_set():

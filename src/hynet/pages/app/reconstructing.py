@@ -32,7 +32,7 @@ from .visits import Visit
 
 MOST_PHOTOS, MOST_BYTES = 200, 1_000_000_000
 MOST_SECONDS = 3600.0
-OFTEN = 0.5  # seconds between two looks at the pairs
+OFTEN = 1.0  # seconds between two looks at the pairs
 PHOTOS, MODEL = "photos", "model"  # folders of a visit
 RESULTS = {"view.html": "text/html", "doctor.html": "text/html", "model.zip": "application/zip"}
 

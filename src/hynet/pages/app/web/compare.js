@@ -1,8 +1,8 @@
 // Two models on the same pair, beside each other: what only one of them finds is marked.
-import {$, make, count, complain, select} from "./parts.js";
+import {$, make, count, select} from "./parts.js";
 import {Picture} from "./picture.js";
 import * as visit from "./visit.js";
-import {pair, settings, looks, describe, stages, suggest, again, withPhotos} from "./match.js";
+import {pair, settings, looks, describe, stages, suggest, withPhotos} from "./match.js";
 
 const panel = $("#compare"), beside = $(".beside", panel), detail = $(".detail", panel);
 const COLOURS = ["rgb(255, 158, 64)", "rgb(226, 104, 255)"], SHARED = "rgb(225, 230, 235)";
@@ -28,7 +28,7 @@ export function start(offers, refresh) {
 export async function run() {
   sides.forEach(each => { each.stage.hidden = detail.hidden = false; each.stage.classList.add("busy"); each.picture.show(pair.bitmaps, pair.sizes); each.picture.draw(); });
   try {
-    for (const each of sides) each.told = await again(withPhotos(() => visit.post("match", {...settings(), model: each.model.value})));
+    for (const each of sides) each.told = await withPhotos(() => visit.post("match", {...settings(), model: each.model.value}));
     draw();
   } finally {
     sides.forEach(each => each.stage.classList.remove("busy"));

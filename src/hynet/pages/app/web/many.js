@@ -4,7 +4,7 @@ import {droppable, again} from "./match.js";
 import * as visit from "./visit.js";
 
 const panel = $("#many");
-const PHOTO = /\.(jpe?g|png|pp?m|pgm|pnm|tiff?|webp|bmp|gif|heic)$/i;
+const PHOTO = /\.(jpe?g|png|ppm|pgm|pnm|tiff?|webp|bmp|gif|heic)$/i;
 let offers, album = new Map(), parts = {}, keypoints, running = false; // album: name on the server -> {file, tile}
 
 export function start(told) {
@@ -54,6 +54,16 @@ async function inside(transfer) {
   return found;
 }
 
+// What the server has forgotten is brought once more, first of all.
+function withAlbum(work) {
+  let lost = false;
+  return again(async () => {
+    if (lost) for (const {file} of album.values()) await visit.upload("album", file);
+    lost = true;
+    return work();
+  });
+}
+
 async function add(files) {
   complain(null);
   const photos = files.filter(file => PHOTO.test(file.name) && !file.name.startsWith(".")), problems = [];
@@ -63,10 +73,8 @@ async function add(files) {
   for (const [k, file] of photos.entries()) {
     parts.state.textContent = `uploading ${k + 1} of ${photos.length}`;
     try {
-      await again(async () => {
-        const {name} = await visit.upload("album", file);
-        album.set(name, {file, tile: tile(name, file)});
-      });
+      const {name} = await withAlbum(() => visit.upload("album", file));
+      album.set(name, {file, tile: tile(name, file)});
     } catch (error) {
       problems.push(error.message);
       if (problems.length > 5) break;
@@ -102,13 +110,8 @@ async function go() {
   for (const {tile} of album.values()) tile.className = "";
   const chosen = name => parts.settings.elements.namedItem(name).value;
   const asked = {model: chosen("many-model"), detector: chosen("many-detector"), orientation: chosen("many-orientation"), keypoints: keypoints.value};
-  let lost = false;
   try {
-    await again(async () => {
-      if (lost) for (const {file} of album.values()) await visit.upload("album", file);
-      lost = true;
-      await visit.post("reconstruct", asked);
-    });
+    await withAlbum(() => visit.post("reconstruct", asked));
   } catch (error) {
     complain(error);
   }

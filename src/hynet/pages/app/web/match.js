@@ -114,7 +114,7 @@ export async function again(work) {
   }
 }
 
-export async function restore() {
+async function restore() {
   if (pair.example) await visit.post("example");
   else for (const [side, file] of pair.files.entries()) if (file) await visit.upload(`photos/${side}`, file);
 }
@@ -156,7 +156,7 @@ const picture = new Picture($("canvas", stage), k => describe(detail, shown, k))
 export async function run() {
   stage.classList.add("busy");
   try {
-    shown = await again.call(null, withPhotos(() => visit.post("match", settings())));
+    shown = await withPhotos(() => visit.post("match", settings()));
     draw();
   } finally {
     stage.classList.remove("busy");
@@ -166,11 +166,11 @@ export async function run() {
 // A page that was forgotten has lost its photos, too.
 export function withPhotos(work) {
   let lost = false;
-  return async () => {
+  return again(async () => {
     if (lost) await restore();
     lost = true;
     return work();
-  };
+  });
 }
 
 export function suggest(told) {
