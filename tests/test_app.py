@@ -252,7 +252,7 @@ def test_a_token_is_asked_for_once_and_leaves_the_address(tmp_path):
             assert (answer.status, answer.headers["location"]) == (303, "/")
             cookie = answer.headers["set-cookie"]
             assert "HttpOnly" in cookie
-            assert "samesite=strict" in cookie.lower()
+            assert "samesite=lax" in cookie.lower()
             assert TOKEN not in cookie
         assert page.ask("POST", "/visits", Cookie=cookie.split(";")[0]).status == 200
     finally:
@@ -415,10 +415,10 @@ def test_several_people_at_once_all_get_their_own_answer(page, photos):
         told[number] = page.post(f"{at}/match", {**USUAL, "keypoints": 128 + 64 * number, "orientation": "upright"})
         page.ask("POST", f"{at}/end")
 
-    people = [threading.Thread(target=use, args=(number,)) for number in range(4)]
+    people = [threading.Thread(target=use, args=(number,)) for number in range(3)]
     [person.start() for person in people]
     [person.join() for person in people]
-    for number in range(4):
+    for number in range(3):
         order = photos if number % 2 else photos[::-1]
         found = hynet.match_photos(*order, model="rootsift", max_keypoints=128 + 64 * number, orientation="upright")
         assert told[number]["points"] == found.points(found.matches).round(3).tolist()

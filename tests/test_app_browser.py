@@ -290,6 +290,32 @@ def test_many_photos_become_a_model_and_go_with_the_page(browser, page, tmp_path
     wait_until(lambda: not list(page.root.iterdir()))
 
 
+def test_closing_the_page_ends_its_visit_at_once(browser, page, monkeypatch):
+    monkeypatch.setattr(visits, "GRACE", 1e9)  # so that nothing but the page's own farewell can do it
+    before = len(page.visits)
+    visit_page(browser, page)
+    assert len(page.visits) == before + 1
+    browser.open("about:blank")
+    wait_until(lambda: len(page.visits) == before)
+
+
+def test_the_token_opens_the_page(browser, tmp_path):
+    page = Page(tmp_path, "a long secret")
+    try:
+        browser.open(f"http://127.0.0.1:{page.door.port}/")
+        for token, title in (("wrong", "That is not the token."), ("a long secret", "")):
+            browser.wait("document.querySelector('[name=token]')")
+            browser.run(
+                f"document.querySelector('[name=token]').value = {token!r}; document.querySelector('form').submit()"
+            )
+            browser.wait(f"document.body.textContent.includes({title or 'See what two photos'!r})")
+        browser.wait("document.querySelector('#footer').textContent")
+        assert len(page.visits) == 1
+        assert "secret" not in browser.run("location.href + document.cookie")
+    finally:
+        page.close()
+
+
 def test_a_page_that_was_forgotten_brings_its_photos_again(browser, page, photos, monkeypatch):
     visit_page(browser, page)
     choose(browser, photos)

@@ -29,7 +29,7 @@ HEADERS = {
     "connect-src 'self'; frame-src 'self'; frame-ancestors 'self'; form-action 'self'; base-uri 'none'",
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # with none at all, browsers send "Origin: null" with our own forms
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",  # browsers keep no photos on disk either
 }
@@ -111,7 +111,9 @@ class Guard:
         if not self.door.admits(token):
             return _please_enter("That is not the token.")
         answer = RedirectResponse("/", 303)
-        answer.set_cookie(COOKIE, self.door.pass_word, httponly=True, samesite="strict")
+        answer.set_cookie(
+            COOKIE, self.door.pass_word, httponly=True, samesite="lax"
+        )  # strict: a link in a mail would not work
         return answer
 
 

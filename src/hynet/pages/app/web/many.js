@@ -101,7 +101,7 @@ function buttons() {
   parts.empty.hidden = album.size > 0;
   parts.drop.classList.toggle("slim", album.size > 0);
   parts.drop.hidden = Boolean(parts.steps.dataset.on);
-  if (!running && album.size) parts.state.textContent = `${count(album.size)} photos`;
+  if (!running && album.size) parts.state.textContent = album.size > 1 ? `${count(album.size)} photos` : "one photo";
 }
 
 async function go() {

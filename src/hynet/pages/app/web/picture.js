@@ -50,12 +50,12 @@ export class Picture {
     this.draw();
   }
 
-  // Where the photos go: beside each other, or one above the other where that shows them much larger.
+  // Where the photos go: beside each other, or one above the other where they would be small and that makes them larger.
   layout(width, tallest) {
     const [[w1, h1], [w2, h2]] = this.sizes, [a1, a2] = [w1 / h1, w2 / h2];
     const height = Math.min(tallest, (width - GAP) / (a1 + a2));
     const below = Math.min(width, (1.3 * tallest - GAP) / (1 / a1 + 1 / a2));
-    if (below * below * (1 / a1 + 1 / a2) > (width < NARROW ? 1 : 2.2) * height * height * (a1 + a2)) {
+    if ((width < NARROW || height < 200) && below * below * (1 / a1 + 1 / a2) > height * height * (a1 + a2)) {
       return [[0, 0, below, below / a1], [0, below / a1 + GAP, below, below / a2]];
     }
     return [[0, 0, height * a1, height], [height * a1 + GAP, 0, height * a2, height]];
@@ -87,7 +87,7 @@ export class Picture {
     this.photos.forEach((photo, side) => pen.drawImage(photo, ...boxes[side]));
     const picked = this.picked !== null ? this.matches[this.picked] : null;
     if (picked) {
-      pen.fillStyle = "rgba(10, 12, 16, .45)";
+      pen.fillStyle = "rgba(10, 12, 16, .35)";
       boxes.forEach(box => pen.fillRect(...box));
     }
     const foot = boxes[0][1] + boxes[0][3];
