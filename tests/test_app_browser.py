@@ -207,7 +207,7 @@ def test_downloads_hold_what_is_shown(browser, page, photos):
     rows = browser.run("saved['matches.csv'].text()").strip().split("\n")
     told = json.loads(browser.run("saved['matches.json'].text()"))
     found = hynet.match_photos(*photos, model="rootsift")
-    assert rows[0] == "x1,y1,x2,y2,distance,inlier"
+    assert rows[0] == "x1,y1,x2,y2,distance,inlier,confidence"
     assert len(rows) - 1 == told["matches"] == len(found.matches)
     assert told["points"] == found.points(found.inliers).round(3).tolist()
     assert browser.run("createImageBitmap(saved['matches.png']).then(image => image.width)") > 1000

@@ -18,12 +18,10 @@ from ...extractors.patchwise import Extractor
 from ...matchers.two_photos import MatchedPhotos, match_photos
 from ...matchers.verification import THRESHOLDS
 from ...patches import cut
-from ...types import Array, Detector, Features, Keypoints, Matches
+from ...types import Array, Detector, Features, Keypoints
 from .choice import MOST_KEYPOINTS, Choice, command, snippet
 from .photo import PagePhoto
 
-# Detectors that keep the strongest of one ranking: fewer keypoints are the first of more. Others are asked again.
-RANKED = ("dog",)
 PIECE = 512  # patches: between two of these it is seen that the page was closed, and others have their turn
 MOST_REMEMBERED = 60_000  # descriptors of a photo by one model; some 40 MB
 
@@ -89,9 +87,8 @@ class RememberingExtractor(Extractor):
     def __init__(self, memory: Memory, choice: Choice) -> None:
         extract, self._lock = opened(choice.detector, choice.model)
         vars(self).update(vars(extract))  # all that was loaded is shared
-        self._most = MOST_KEYPOINTS if choice.detector in RANKED else choice.keypoints
-        if self._most != MOST_KEYPOINTS:
-            self.detector = opened_detector(choice.detector, self._most)
+        # Fewer keypoints are not the first of more, since they are spread: each number is looked for once.
+        self.detector = opened_detector(choice.detector, choice.keypoints)
         self.orientation = choice.orientation
         self.max_keypoints = choice.keypoints
         self.worked: set[str] = set()  # stages that were more than looking up
@@ -100,11 +97,11 @@ class RememberingExtractor(Extractor):
 
     def detect_upright(self, image: Array, mask: Array | None = None) -> Keypoints:
         self._memory.check()
-        key = self._choice.detector, self._most, self._memory.side(image)
+        key = self._choice.detector, self.max_keypoints, self._memory.side(image)
         if key not in self._memory.detected:
             self.worked.add("detect")
             self._memory.detected[key] = super().detect_upright(image)
-        return self._memory.detected[key][: self.max_keypoints]
+        return self._memory.detected[key]
 
     def describe(self, image: Array, keypoints: Keypoints) -> Features:
         self._memory.check()
@@ -170,6 +167,7 @@ def _told(
     found: MatchedPhotos, memory: Memory, choice: Choice, seconds: Mapping[str, float], worked: set[str]
 ) -> dict[str, Any]:
     first, second = found.features
+    confidence = found.matches.confidence
     rows, columns = found.matches.indices.T
     shapes = [each.keypoints.frames[which, :, :2].reshape(-1, 4) for each, which in ((first, rows), (second, columns))]
     usual = first.thresholds.get(found.geometry.name, THRESHOLDS.get(found.geometry.name))
@@ -180,7 +178,7 @@ def _told(
         "geometry": found.geometry.name,
         "why": found.geometry.why,
         "model": None if found.geometry.model is None else found.geometry.model.tolist(),
-        "ratio": first.ratio if choice.ratio is None else choice.ratio,
+        "ratio": choice.ratio,
         "threshold": usual if choice.threshold is None else choice.threshold,
         "seconds": {stage: round(seconds[stage], 5) for stage in STAGES if stage in seconds},
         "worked": sorted(worked),
@@ -189,7 +187,9 @@ def _told(
         "shapes": np.hstack(shapes).round(3).tolist(),  # of both regions, row after row
         "support": found.support,
         "distances": found.matches.distances.astype(float).round(4).tolist(),
-        "confidence": _confidence(found.matches),
+        "confidence": None if confidence is None else confidence.astype(float).round(4).tolist(),
+        "overlap": None if found.overlap is None else round(found.overlap, 4),
+        "place": found.place,
         "is_inlier": found.is_inlier.tolist(),
         "python": snippet(choice, memory.names),
         "command": command(choice, memory.names),
@@ -197,9 +197,3 @@ def _told(
 
 
 STAGES = ("read", "load", "detect", "describe", "match", "verify")
-
-
-def _confidence(matches: Matches) -> list[float] | None:
-    """The probability that each match is right, where the matcher tells it."""
-    told = getattr(matches, "confidence", None)
-    return None if told is None else np.asarray(told, float).round(4).tolist()

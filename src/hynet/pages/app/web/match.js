@@ -196,8 +196,9 @@ const GEOMETRIES = {fundamental: "a fundamental matrix", essential: "an essentia
 function verdict(told) {
   const inliers = told.geometry === "none" ? make("b", {}, "not verified") : make("b", {className: told.inliers ? "good" : "bad"}, `${count(told.inliers)} inliers`);
   const why = told.why ? ` (${told.why})` : "";
-  return [make("b", {}, `${count(told.matches)} matches`), ", ", inliers,
-    told.geometry === "none" ? "" : make("span", {className: "faint"}, ` of ${GEOMETRIES[told.geometry] ?? told.geometry}${why}`)];
+  const place = told.overlap === null ? "" : make("span", {className: "faint"}, `; ${told.place} (probability ${told.overlap.toFixed(2)})`);
+  return [make("b", {}, `${count(told.matches)} matches`), ", ", inliers, place,
+    told.geometry === "none" ? "" : make("span", {className: "faint"}, `. Inliers of ${GEOMETRIES[told.geometry] ?? told.geometry}${why}.`)];
 }
 
 export function describe(detail, told, k) {
@@ -261,7 +262,7 @@ const csv = told => ["x1,y1,x2,y2,distance,inlier" + (told.confidence ? ",confid
 // As `hynet match --json` has it, with the settings.
 const json = told => ({
   photos: pair.names, settings: settings(), keypoints: told.keypoints, matches: told.matches, inliers: told.inliers, geometry: told.geometry,
-  model: told.model, points: told.points.filter((_, k) => told.is_inlier[k]), seconds: told.seconds,
+  model: told.model, overlap: told.overlap, points: told.points.filter((_, k) => told.is_inlier[k]), seconds: told.seconds,
   all: told.points.map((point, k) => ({point, distance: told.distances[k], inlier: told.is_inlier[k], ...(told.confidence ? {confidence: told.confidence[k]} : {})})),
 });
 
