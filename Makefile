@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: match test oldest slow check fuzz faults venv clean
+.PHONY: match test test-app oldest slow check fuzz faults venv clean
 
 match: .venv/.core
 	$(BIN)/hynet match --out matches.png
@@ -20,6 +20,11 @@ $(OLDEST)/.made: pyproject.toml constraints.txt
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/pip install --quiet --constraint constraints.txt --editable '.[sfm]' pycolmap==3.13.0 pytest hypothesis
 	touch $@
+
+# The web page in a real browser; screenshots go to results/app. Chromium comes from Debian's packages if it is missing.
+test-app: venv
+	command -v chromium || apt-get install --yes --no-install-recommends chromium
+	$(BIN)/python -m pytest tests/test_app.py tests/test_app_browser.py -m ''
 
 slow: venv
 	$(BIN)/python -m pytest -m slow

@@ -40,6 +40,8 @@ HOMES = {
     "pycolmap": "colmap",
     "tyro": "cli",
     "onnxruntime": "system",
+    "starlette": "pages",
+    "uvicorn": "pages",
 }
 
 

@@ -35,6 +35,7 @@ COMMANDS = {
     "train": "train a descriptor by one of the paper's recipes, or on a plain CPU",
     "view": "see a reconstruction's points and cameras in one web page",
     "doctor": "why photos are missing in a reconstruction, and what to try",
+    "app": "a web page to match photos, compare models and reconstruct",
     "report": "one web page of many results of `hynet evaluate`",
     "plot": "draw the curves of training runs",
     "push": "write the weights of a run to share, with a model card",

@@ -1,0 +1,176 @@
+"""Many photos -> a 3-D model, in a process of its own that tells how far it is and can be ended at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import sys
+import threading
+import time
+import traceback
+import zipfile
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from ... import pages
+from ...colmap import MODEL_FILES, read_funnel, read_model
+from ...errors import HynetError
+from ...extractors.settings import Settings
+from ...sfm.reconstruction import reconstruct
+from ...system.processes import end_with
+from .. import view
+from ..doctor.examination import examine
+from ..doctor.page import page as doctor_page
+from .choice import Choice
+from .desk import Desk
+from .visits import Visit
+
+MOST_PHOTOS, MOST_BYTES = 200, 1_000_000_000
+MOST_SECONDS = 3600.0
+OFTEN = 1.0  # seconds between two looks at the pairs
+PHOTOS, MODEL = "photos", "model"  # folders of a visit
+RESULTS = {"view.html": "text/html", "doctor.html": "text/html", "model.zip": "application/zip"}
+
+
+async def work_on(visit: Visit, choice: Choice, desk: Desk) -> None:
+    """Reconstruct the album of a visit, and tell the page about it."""
+    try:
+        ahead = desk.waiting
+        visit.tell({"stage": "waiting", "ahead": ahead})
+        async with desk.turn(), asyncio.timeout(MOST_SECONDS):
+            await _in_a_process(visit, choice)
+    except TimeoutError:
+        minutes = MOST_SECONDS / 60
+        visit.tell({"stage": "failed", "problem": f"that took more than {minutes:.0f} minutes; take fewer photos."})
+    except HynetError as error:
+        visit.tell({"stage": "failed", "problem": str(error)})
+    except asyncio.CancelledError:
+        visit.tell({"stage": "cancelled"})
+        raise
+
+
+async def _in_a_process(visit: Visit, choice: Choice) -> None:
+    for left in (visit.folder / MODEL, *(visit.folder / name for name in RESULTS)):
+        shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
+    program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main()"
+    asked = json.dumps({"folder": str(visit.folder), "choice": asdict(choice), "parent": os.getpid()})
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        program,
+        asked,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,  # COLMAP's diary
+        start_new_session=True,
+        limit=2**24,
+    )
+    assert process.stdout is not None
+    news: dict[str, Any] = {}
+    try:
+        while line := await process.stdout.readline():
+            news = json.loads(line)
+            if "unexpected" in news:
+                print(news.pop("unexpected"), file=sys.stderr)
+            visit.tell(news)
+    finally:
+        _kill(process)
+        await process.wait()
+    if news.get("stage") not in ("done", "failed"):
+        raise HynetError("the process that reconstructs ended early; take fewer photos or fewer keypoints.")
+
+
+def _kill(process: asyncio.subprocess.Process) -> None:
+    """With the processes that it has started: they are of its group."""
+    with suppress(ProcessLookupError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+
+
+# --- In the process ---
+
+
+def main() -> None:
+    asked = json.loads(sys.argv[1])
+    threading.Thread(target=end_with, args=(asked["parent"],), daemon=True).start()
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # libraries print, and our answers are not for them
+
+    def tell(**news: Any) -> None:
+        print(json.dumps(news), file=answers, flush=True)
+
+    folder = Path(asked["folder"])
+    try:
+        _reconstruct(folder, Choice(**asked["choice"]), tell)
+    except HynetError as error:
+        tell(stage="failed", problem=_without(folder, str(error)), doctor=_doctor(folder))
+    except Exception:
+        words = "something unexpected went wrong; the terminal where hynet app runs says more."
+        tell(stage="failed", problem=words, unexpected=traceback.format_exc())
+
+
+def _reconstruct(folder: Path, choice: Choice, tell: Any) -> None:
+    model, looked = folder / MODEL, 0.0
+
+    def progress(done: int, total: int, what: str) -> None:
+        nonlocal looked
+        stage = what if what in ("matching", "mapping") else "features"
+        news: dict[str, Any] = {"stage": stage, "done": done, "total": total}
+        if stage == "features":
+            news["photo"] = what
+        elif time.monotonic() > looked + OFTEN or done == total or stage == "mapping":
+            looked = time.monotonic()
+            news["pairs"] = _pairs(model)
+        tell(**news)
+
+    settings = Settings(choice.detector, choice.model, choice.keypoints, orientation=choice.orientation)
+    tell(stage="features", done=0, total=len(list((folder / PHOTOS).iterdir())))
+    done = reconstruct(folder / PHOTOS, model, settings=settings, ratio=choice.ratio, progress=progress)
+    found = read_model(model)
+    pages.write(folder / "view.html", view.page(found, f"{done.registered} of {done.photos} photos"))
+    with zipfile.ZipFile(folder / "model.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in (*MODEL_FILES, "points.ply", "table.md"):
+            if (model / name).is_file():  # older pycolmap writes no frames and rigs
+                archive.write(model / name, f"{MODEL}/{name}")
+    table = {name: value for name, value in asdict(done).items() if name not in ("model", "unreadable")}
+    registered = [photo.name for photo in found.photos]
+    tell(stage="done", table=table, registered=registered, pairs=_pairs(model), doctor=_doctor(folder))
+
+
+def _pairs(model: Path) -> list[tuple[str, str, int, int]]:
+    """Each pair with its matches and its inliers; between two writes of our own, so nobody waits for anybody."""
+    try:
+        funnel = read_funnel(model / "database.db")
+    except HynetError:  # not there yet
+        return []
+    return [(*pair, count, funnel.inliers[pair]) for pair, count in funnel.matches.items() if count]
+
+
+def _doctor(folder: Path) -> dict[str, Any] | None:
+    """What `hynet doctor` finds, by names that mean something to who uploaded the photos."""
+    try:
+        found = examine(folder / MODEL)
+    except HynetError:  # it ended before there was anything to examine
+        return None
+    findings = [
+        replace(
+            each,
+            sentence=_without(folder, each.sentence),
+            advice=tuple(_without(folder, line) for line in each.advice),
+        )
+        for each in found.findings
+    ]
+    notes = [_without(folder, note) for note in found.notes]
+    found = replace(found, model=MODEL, findings=findings, notes=notes)
+    pages.write(folder / "doctor.html", doctor_page(found))
+    return {"summary": found.summary, "notes": notes, "findings": [asdict(each) for each in findings]}
+
+
+def _without(folder: Path, sentence: str) -> str:
+    return sentence.replace(f"{folder.resolve()}/", "").replace(f"{folder}/", "")
