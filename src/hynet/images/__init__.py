@@ -12,8 +12,8 @@ import cv2
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
 
-from .errors import BadInput, DataNotFound, UnreadableImage
-from .types import Array
+from ..errors import BadInput, DataNotFound, UnreadableImage
+from ..types import Array
 
 # The biggest phone photos have 200 megapixels; a file that claims more than this is refused before it is decoded.
 MAX_PIXELS = 250_000_000
