@@ -31,7 +31,7 @@ venv: .venv/.all
 # A stamp a target: made anew when the packages we ask for change, left alone otherwise.
 .venv/.core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable . scikit-image
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
 # torch goes first, by its exact version: asked for as a range it brings gigabytes of GPU packages.

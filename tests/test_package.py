@@ -204,7 +204,7 @@ def test_every_missing_package_is_blamed_on_an_extra_that_brings_it():
     ]
     assert len(asked) > 20
     for package, extra, file in asked:
-        name = {"rerun": "rerun-sdk"}.get(package, package)
+        name = {"rerun": "rerun-sdk", "pillow_heif": "pillow-heif"}.get(package, package)
         assert name in brought[extra], f"{file} says that [{extra}] brings {name}"
 
 

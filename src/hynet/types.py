@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -135,6 +136,8 @@ class Features:
     # geometry -> pixels within which a match counts as an inlier, as calibrated: the default of `verify`
     thresholds: Mapping[str, float] = field(default_factory=dict)
     focal: float | None = None  # of the camera, in pixels of the original photo, where it is known
+    # Its path, or a small copy (H, W, 3) of what was not a file: what `hynet.draw` shows. Not saved.
+    photo: Path | Array | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.keypoints, Keypoints):

@@ -1,6 +1,6 @@
 """Match two photos and see it: detect, describe, match, verify, draw.
 
-Example: hynet match                            (a pair with the truth about it)
+Example: hynet match                            (an example pair)
          hynet match a.jpg b.jpg --out matches.png
          hynet match a.jpg b.jpg --geometry homography --show patches
          hynet match a.jpg b.jpg --affine --mask a-mask.png b-mask.png
@@ -86,7 +86,7 @@ def run(
     if len(mask) not in (0, 2):
         raise BadInput(f"give a mask for each of the two photos, not {len(mask)}.")
     pair = None if photos else example()
-    first, second = pair.photos if pair else photos
+    first, second = pair.paths if pair else photos
     found = match_photos(
         first,
         second,
@@ -122,13 +122,15 @@ def run(
     }
     right, note = found.is_inlier, ""
     if pair:
+        lines = [f"The example is {pair.about}.", *lines]
+    if pair and pair.error:
         points = found.points(found.matches)
         error = pair.error(points[:, :2], points[:, 2:])  # nan where the truth is not known
         known = int(np.isfinite(error[found.is_inlier]).sum())
         correct = int((error[found.is_inlier] < RIGHT).sum())
         right = found.is_inlier & ~(error >= RIGHT)
         note = f"of {known} whose truth is known, {correct} are right (within {RIGHT:g} px)"
-        lines = [f"The example is {pair.about}.", *lines, f"{note.capitalize()}."]
+        lines += [f"{note.capitalize()}."]
         data |= {"truth": {"known": known, "right": correct}}
     start = time.perf_counter()
     drawing.save(found.draw(show, right=right, note=note), out)

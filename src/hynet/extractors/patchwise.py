@@ -92,11 +92,12 @@ class Extractor:
         other.orientation = orientation
         return other
 
-    def __call__(self, photo: str | Path | Array, mask: str | Path | Array | None = None) -> Features:
-        """The features of a photo, none of them where the mask, a picture of the same size, is black."""
-        image = images.read(photo)
+    def __call__(self, photo: Any, mask: Any = None) -> Features:
+        """The features of a photo (whatever `images.read` takes), none where the mask of the same size is black."""
+        held = images.at_hand(photo)
+        image = images.read(held)
         features = self.describe(image, self.detect(image, None if mask is None else images.read(mask)))
-        return features if not isinstance(photo, str | Path) else replace(features, focal=images.focal(photo))
+        return replace(features, focal=images.focal(held), photo=images.remembered(held))
 
     def detect(self, image: Array, mask: Array | None = None) -> Keypoints:
         """(H, W) grey -> Keypoints, turned as asked for; none where the mask (H, W) is zero."""

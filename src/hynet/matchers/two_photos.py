@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from PIL import Image
@@ -27,7 +27,7 @@ from . import Matcher, open_matcher
 from .turning import stand_alike
 from .verification import THRESHOLDS, verify
 
-Photo = str | Path | Array
+Photo = Any  # whatever `images.read` takes: paths, bytes, open files, URLs, PIL images, arrays, tensors
 Shown = Literal["matches", "keypoints", "patches"]
 PATCHES_SHOWN = 64
 PATCH_SIZE = 32  # pixels, of what is shown of features that were not described patch by patch
@@ -69,15 +69,15 @@ class MatchedPhotos:
         """
         green = self.is_inlier if right is None else right
         keypoints = self.features[0].keypoints, self.features[1].keypoints
+        sizes = [each.image_size for each in self.features]
         if show == "keypoints":
             counts = " and ".join(str(len(each)) for each in keypoints)
-            return drawing.keypoints(
-                self.photos, keypoints, [(f"{counts} keypoints, the strongest shown", drawing.INK)]
-            )
+            words = [(f"{counts} keypoints, the strongest shown", drawing.INK)]
+            return drawing.keypoints(self._in_colour(), keypoints, words, sizes=sizes)
         verdict = f"{self.verdict}; {note}" if note else self.verdict
         caption = [(f"{len(self.matches)} matches, ", drawing.INK), (verdict, drawing.GREEN)]
         if show == "matches":
-            return drawing.matches(self.photos, keypoints, self.matches, green, caption)
+            return drawing.matches(self._in_colour(), keypoints, self.matches, green, caption, sizes=sizes)
         if show != "patches":
             raise BadInput(f"cannot show {show!r}; choose matches, keypoints or patches.")
         order = np.argsort(self.matches.distances, kind="stable")
@@ -88,6 +88,9 @@ class MatchedPhotos:
             for side, (photo, points) in enumerate(zip(self.photos, keypoints, strict=True))
         )
         return drawing.patches(first, second, green[some], [*caption, ("; from the nearest on", drawing.FAINT)])
+
+    def _in_colour(self) -> list[Array]:
+        return [drawing.picture_of(each) for each in self.features]
 
     def save(self, path: str | Path, show: Shown = "matches") -> None:
         """The picture as PNG, JPEG or WebP, by the ending of the name."""
@@ -160,8 +163,10 @@ def match_photos(
         DEGENSAC.start()  # its process is ready by the time there are matches
     clock = _Clock()
     with clock("read"):
+        first, second = images.at_hand(first), images.at_hand(second)
         photos = images.read(first), images.read(second)  # (H, W) grey each
         focals = _focals(focal, first, second)
+        pictures = images.remembered(first), images.remembered(second)
         black = (None, None) if masks is None else (images.read(masks[0]), images.read(masks[1]))
     with clock("load"):
         if extractor is None or isinstance(extractor, str | Path):
@@ -175,7 +180,8 @@ def match_photos(
 
     def compare(features: Sequence[Features]) -> _Compared:
         a, b = (
-            each if known is None else replace(each, focal=known) for each, known in zip(features, focals, strict=True)
+            replace(each, focal=each.focal if known is None else known, photo=shown)
+            for each, known, shown in zip(features, focals, pictures, strict=True)
         )
         with clock("match"):
             matches = found_by(a, b)
@@ -244,7 +250,7 @@ def _compared_as_they_stand(
 def _focals(focal: float | tuple[float, float] | None, *photos: Photo) -> list[float | None]:
     """Of each photo, as told or by its EXIF."""
     if focal is None:
-        return [images.focal(photo) if isinstance(photo, str | Path) else None for photo in photos]
+        return [images.focal(photo) for photo in photos]
     told = [*focal] if isinstance(focal, tuple) else [focal, focal]
     if len(told) != 2 or not all(np.isfinite(each) and each > 0 for each in told):
         raise BadInput("give one focal length of both photos, or one of each, in pixels above 0.")
