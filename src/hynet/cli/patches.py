@@ -34,6 +34,7 @@ def run(
     max_keypoints: int = patchsets.PatchSettings.max_keypoints,
     workers: int | None = None,
     mapping_threads: int = 1,
+    overwrite: bool = False,
 ) -> Report:
     """Make a patch set, or show one.
 
@@ -48,6 +49,7 @@ def run(
         workers: Scenes made at a time; by default one a core.
         mapping_threads: Threads that map each scene; more than one is faster where scenes are few, but the same photos
             then give a slightly different set.
+        overwrite: Make every scene again where the set was made with other settings, instead of refusing.
     """
     if (show is None) == (not folders):
         raise BadInput("give folders of photos to make a set of, or --show SET/ to look at one.")
@@ -62,6 +64,7 @@ def run(
             hard_share=hard_share,
             workers=workers,
             mapping_threads=mapping_threads,
+            overwrite=overwrite,
             progress=progress,
         )
     return Report(_text(summary, out), summary)

@@ -18,6 +18,7 @@ import tyro
 from ..extractors.settings import Settings
 from ..sfm.reconstruction import KEYPOINTS, reconstruct
 from . import Report
+from .choices import Detector, Device, Model
 from .progress import bar
 
 
@@ -26,8 +27,8 @@ def run(
     *,
     out: Path,
     extractor: str | None = None,
-    model: str = "default",
-    detector: str = "dog",
+    model: Model = "default",
+    detector: Detector = "dog",
     max_keypoints: int = KEYPOINTS,
     orientation: Literal["auto", "upright", "gradient"] = "auto",
     shape: str = "none",
@@ -36,6 +37,8 @@ def run(
     ratio: float | None = None,
     camera: str = "auto",
     mapper: Literal["incremental", "global"] = "incremental",
+    overwrite: bool = False,
+    device: Device = None,
 ) -> Report:
     """Reconstruct.
 
@@ -44,8 +47,6 @@ def run(
         out: The folder for the model.
         extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights
             of ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
-        model: What describes keypoints: a name, or the path of weights.
-        detector: What finds them: dog, keynet, or the path of a Key.Net of your own.
         max_keypoints: Keypoints per photo, the strongest.
         orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright); auto looks at
             some of the photos: upright, unless some were turned against others.
@@ -58,8 +59,11 @@ def run(
         camera: auto takes focal lengths from EXIF, shared has one camera for all photos of a size; or a known camera as
             COLMAP writes it, MODEL,NUMBER,NUMBER...
         mapper: Photo by photo, or all at once.
+        overwrite: Replace what was made with other settings, instead of refusing.
     """
-    settings = Settings(detector, model, max_keypoints, orientation=orientation, shape=shape, extractor=extractor)
+    settings = Settings(
+        detector, model, max_keypoints, orientation=orientation, shape=shape, extractor=extractor, device=device
+    )
     with bar() as progress:
         done = reconstruct(
             photos,
@@ -70,6 +74,7 @@ def run(
             ratio=ratio,
             camera=camera,
             mapper=mapper,
+            overwrite=overwrite,
             progress=progress,
         )
     lines = [

@@ -38,7 +38,7 @@ def main(args: list[str]) -> Report:
             raise BadInput(
                 f"say which recipe to train, one of {', '.join([*RECIPES, 'keynet'])}; `hynet train --list` explains."
             )
-        args = ["hynet", *args]
+        return _command("RECIPE", RECIPES["hynet"].config, args)
     name, options = args[0], args[1:]
     if name == "keynet":
         return parse(keynet, options, prog="hynet train keynet", description=keynet.__doc__)()
@@ -106,7 +106,15 @@ def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
         """
         return _train(recipe, config, data, out, validate, resume, validate_on_training)
 
-    return parse(command, list(args), prog=f"hynet train {recipe}", description=__doc__)()
+    return parse(command, list(args), prog=f"hynet train {recipe}", description=_described())()
+
+
+def _described() -> str:
+    """The recipes first: they are what to choose from."""
+    width = max(map(len, RECIPES))
+    recipes = [f"  {name.ljust(width)}  {recipe.about}" for name, recipe in RECIPES.items()]
+    recipes += [f"  {'keynet'.ljust(width)}  the Key.Net detector, from photos alone (`hynet train keynet --help`)"]
+    return "\n".join(["RECIPE is one of:", *recipes, "", __doc__ or ""])
 
 
 def _train(

@@ -41,6 +41,7 @@ class Extractor:
     shape: elliptic regions, for surfaces seen from the side: the path of AffNet's weights, or "baumberg".
     upright, affine: short for orientation="upright" and shape="baumberg".
     support: full width of a patch in detector sigmas; None: as calibrated, or as the model was trained.
+    device: where a descriptor that is given by name or path runs, as for `hynet.load`.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Extractor:
         support: float | None = None,
         orientation: str = "auto",
         shape: str | Path = "none",
+        device: str | None = None,
     ) -> None:
         if longest < 1:
             raise BadInput(f"the longest side must be at least 1 pixel, got {longest}.")
@@ -77,7 +79,7 @@ class Extractor:
                 calibration = saved(descriptor, str(detector))
             detector = open_detector(detector, max_keypoints=max_keypoints, upright=True, **options)
         self.detector = detector
-        self.descriptor = load(descriptor) if isinstance(descriptor, str | Path) else descriptor
+        self.descriptor = load(descriptor, device=device) if isinstance(descriptor, str | Path) else descriptor
         self.longest = longest
         self.max_keypoints = max_keypoints
         # What the photos of the user were found to want, else what the model says of itself.

@@ -20,6 +20,7 @@ PATCHWISE = {
     "score_threshold": "score-threshold",
     "spread": "spread",
     "support": "support",
+    "device": "device",
 }
 
 
@@ -41,6 +42,7 @@ class Settings:
     orientation: str = "auto"  # extract_all decides by what the photos show
     shape: str = "none"  # or "baumberg", or the path of AffNet's weights
     extractor: str | None = None  # name, weights or features file of an extractor, in place of detector and descriptor
+    device: str | None = None  # where the descriptor runs; says nothing about what the features are, so it is not kept
 
     @property
     def patchwise(self) -> bool:
@@ -64,6 +66,7 @@ class Settings:
             support=self.support,
             orientation=self.orientation,
             shape=self.shape,
+            device=self.device,
         )
 
     def check_alone(self, extractor: str) -> None:

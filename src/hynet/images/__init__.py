@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -40,6 +41,7 @@ FOCAL_PLANE_MM = {2: 25.4, 3: 10.0, 4: 1.0, 5: 0.001}  # EXIF's unit of pixels o
 CROPPED = 0.02  # of the shorter side
 FOCALS = (0.2, 20.0)  # of the longer side: fish-eyes and the longest telephoto lenses; what is outside is an error
 
+_LOG = logging.getLogger(__name__)
 _OPENING = threading.Lock()
 
 
@@ -177,6 +179,7 @@ def _opened(held: Path | Content) -> Iterator[Image.Image]:
             if not file.read(1):
                 raise UnreadableImage(f"{held} is empty; copy the photo again.")
             with _open(file, str(held)) as photo:
+                _LOG.info("read %s, %d x %d pixels", held, *photo.size)
                 yield photo
     except UnreadableImage:
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,8 @@ from .verification import THRESHOLDS, verify
 
 Photo = Any  # whatever `images.read` takes: paths, bytes, open files, URLs, PIL images, arrays, tensors
 Shown = Literal["matches", "keypoints", "patches"]
+_LOG = logging.getLogger(__name__)
+
 PATCHES_SHOWN = 64
 PATCH_SIZE = 32  # pixels, of what is shown of features that were not described patch by patch
 
@@ -131,6 +134,7 @@ def match_photos(
     geometry: str = "auto",
     threshold: float | None = None,
     focal: float | tuple[float, float] | None = None,
+    device: str | None = None,
 ) -> MatchedPhotos:
     """Extract, match, verify.
 
@@ -143,6 +147,7 @@ def match_photos(
     geometry: as for `verify`, or "none" to keep all matches.
     focal: focal length in pixels, of both photos or of each; None: by EXIF, where the photos are files that tell it.
     threshold: pixels of the original photo from the geometry, of an inlier; None: as calibrated, else as usual.
+    device: where the model runs, as for `hynet.load`.
     """
     choose({"auto": None, **THRESHOLDS, "none": None}, geometry, "geometry")
     if not isinstance(model, str | Path):
@@ -158,6 +163,7 @@ def match_photos(
         score_threshold=score_threshold,
         spread=spread,
         extractor=str(extractor) if isinstance(extractor, str | Path) else None,
+        device=device,
     )
     if geometry in ("auto", "fundamental"):
         DEGENSAC.start()  # its process is ready by the time there are matches
@@ -196,6 +202,8 @@ def match_photos(
             features = extract_unmasked(extract, first, black[0]), extract_unmasked(extract, second, black[1])
         found = compare(features)
     matches, fit = found.matches, found.fit
+    _LOG.info("%d matches, %d inliers of geometry %s", len(matches), len(fit), fit.geometry)
+    _LOG.info("seconds: %s", ", ".join(f"{stage} {spent:.2f}" for stage, spent in clock.seconds.items()))
     if geometry == "none":
         fit = Fit(matches, None, np.ones(len(matches), bool))
     return MatchedPhotos(

@@ -58,10 +58,12 @@ def build(
     hard_share: float = 1 / 3,
     workers: int | None = None,
     mapping_threads: int = 1,
+    overwrite: bool = False,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Make the set, or extend it by new folders; each folder is one scene. Returns what scene.json says.
 
+    overwrite: make every scene again where the set was made with other settings, instead of refusing.
     mapping_threads: of each scene; more than one is faster, but the same photos then give a slightly different set.
 
     hard_share: at least this share of the corresponding pairs are ones that SIFT matching missed (as far as there are
@@ -76,7 +78,8 @@ def build(
     scenes = _named(folders)
     colmap.pycolmap()  # a missing package is told before anything is read
     with alone(make_folder(out)):
-        _refuse_other_settings(parts, settings)
+        if _made_otherwise(parts, settings, overwrite):
+            shutil.rmtree(parts)
         todo = {name: photos for name, photos in scenes.items() if not _is_done(parts / name, photos)}
         _make_parts(todo, parts, settings, workers, mapping_threads, progress)
         progress(len(todo), len(todo), "writing the set")
@@ -114,15 +117,17 @@ def _named(folders: Sequence[str | Path]) -> dict[str, Path]:
     return scenes
 
 
-def _refuse_other_settings(parts: Path, settings: PatchSettings) -> None:
-    for part in assembly.finished(parts).values():
-        theirs = part["settings"]
-        for field, value in asdict(settings).items():
-            if theirs.get(field) != value:
-                raise BadInput(
-                    f"{parts.parent} was made with {field} {theirs.get(field)}, now it is {value}; "
-                    f"choose another folder, or remove {parts} to make every scene again."
-                )
+def _made_otherwise(parts: Path, settings: PatchSettings, overwrite: bool) -> bool:
+    """Whether scenes there were made with other settings, which only `overwrite` allows."""
+    theirs = [part["settings"] for part in assembly.finished(parts).values()]
+    now = asdict(settings)
+    changed = next((fingerprints.difference(before, now) for before in theirs if before != now), "")
+    if changed and not overwrite:
+        raise BadInput(
+            f"{parts.parent} was made with other settings ({changed}); choose another folder, or --overwrite to make "
+            "every scene again."
+        )
+    return bool(changed)
 
 
 def _is_done(part: Path, folder: Path) -> bool:
