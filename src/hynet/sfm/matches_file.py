@@ -1,8 +1,8 @@
 """Many pairs of photos -> one HDF5 file of matches in hloc's layout. Run it again to go on, or to add pairs.
 
 The pair of a/b.jpg and c.jpg is the group "a-b.jpg/c.jpg". For each keypoint of the first photo, `matches0` (N,) has
-the row of its match in the second photo, or -1, and `matching_scores0` (N,) how alike they look, from 0 to 1. `inliers0` (N,),
-which hloc passes over, says whether the match agrees with the geometry.
+the row of its match in the second photo, or -1, and `matching_scores0` (N,) how alike they look, from 0 to 1.
+`inliers0` (N,), which hloc passes over, says whether the match agrees with the geometry.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import BadInput
+from ..errors import BadInput
 
 Array = NDArray[Any]
 
