@@ -10,6 +10,7 @@ import importlib
 import io
 import json
 import os
+import shutil
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -134,6 +135,11 @@ def perhaps(given: str, known: Iterable[str]) -> str:
     """What was meant, if something is called nearly so."""
     near = get_close_matches(given, known, n=2, cutoff=0.6)
     return f"; perhaps you meant {' or '.join(near)}" if near else ""
+
+
+def terminal_width() -> int | None:
+    """Characters a line where a person looks; None where a file or a program reads."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _log_to_stderr() -> None:

@@ -16,7 +16,7 @@ from ..calibration import tuning
 from ..extractors import calibrated as calibration
 from ..system.locks import alone
 from ..types import Table
-from . import Report
+from . import Report, terminal_width
 from .choices import Detector, Model
 from .progress import bar
 
@@ -79,7 +79,7 @@ def run(
 
 def _table(title: str, curve: Mapping[float, float], form: str) -> str:
     columns = list(_keys(curve))
-    return Table(title, columns, {"": _keys(curve)}, formats=dict.fromkeys(columns, form)).markdown()
+    return Table(title, columns, {"": _keys(curve)}, formats=dict.fromkeys(columns, form)).markdown(terminal_width())
 
 
 def _keys(curve: Mapping[float, float]) -> dict[str, float]:

@@ -25,7 +25,7 @@ from ..training.configuration import LENGTHS, TrainConfig
 from ..training.recipes import RECIPES
 from ..training.run import train
 from ..types import Table
-from . import Report, parse
+from . import Report, parse, terminal_width
 from .progress import bar
 
 
@@ -176,4 +176,4 @@ def _list() -> Report:
     rows = {name: {"what": recipe.about, "network": recipe.config.network} for name, recipe in RECIPES.items()}
     rows["keynet"] = {"what": "the Key.Net detector, from photos alone", "network": "keynet"}
     data = {name: {"about": recipe.about, "config": asdict(recipe.config)} for name, recipe in RECIPES.items()}
-    return Report(Table("Recipes", ["what", "network"], rows).markdown(), {"recipes": data})
+    return Report(Table("Recipes", ["what", "network"], rows).markdown(terminal_width()), {"recipes": data})

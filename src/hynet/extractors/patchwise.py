@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -60,6 +59,7 @@ class Extractor:
         shape: str | Path = "none",
         device: str | None = None,
     ) -> None:
+        self._asked = {name: value for name, value in locals().items() if name != "self"}
         if longest < 1:
             raise BadInput(f"the longest side must be at least 1 pixel, got {longest}.")
         if support is not None and not support > 0:
@@ -90,9 +90,19 @@ class Extractor:
 
     def turned_as(self, orientation: str) -> Extractor:
         """The same with another orientation."""
-        other = copy(self)
+        other = object.__new__(Extractor)
+        other.__dict__.update(self.__dict__)
         other.orientation = orientation
         return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle: how it was made, since open networks cannot be sent; and what calibration chose here."""
+        chosen = ("orientation", "support", "ratio", "thresholds")
+        return {"asked": self._asked, "chosen": {name: getattr(self, name) for name in chosen}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["asked"])  # type: ignore[misc]
+        self.__dict__.update(state["chosen"])
 
     def __call__(self, photo: Any, mask: Any = None) -> Features:
         """The features of a photo (whatever `images.read` takes), none where the mask of the same size is black."""
