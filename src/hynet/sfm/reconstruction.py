@@ -91,8 +91,9 @@ def reconstruct(
             chosen = pairing.choose_pairs(pairs, store.names, lambda name: read_h5(file, name).descriptors)
             _LOG.info("matching %d pairs of %d photos", len(chosen), len(store.names))
             match_all(store, file, chosen, ratio=ratio, threads=jobs, progress=progress)
-        progress(0, 1, "mapping")  # COLMAP does not say how far it is
-        return map_folder(out, named, unreadable, mapper=mapper, known_cameras=camera not in ("auto", "shared"))
+        progress(0, len(readable), "mapping")
+        known_cameras = camera not in ("auto", "shared")
+        return map_folder(out, named, unreadable, mapper, known_cameras, progress)
 
 
 # --- At the door ---

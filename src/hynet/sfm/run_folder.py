@@ -71,6 +71,15 @@ def earlier_note(out: Path) -> dict[str, Any]:
         ) from None
 
 
+def folder_of_photos(out: Path) -> Path | None:
+    """Where the photos of a model are, if photos.json says it and they still are."""
+    try:
+        folder = Path(json.loads((out / "photos.json").read_text())["photos"])
+        return folder if folder.is_dir() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def check_photos(out: Path, contents: Mapping[str, str | None], overwrite: bool) -> None:
     """Those that are in the model already must still be there, and the same: it keeps what it saw of them."""
     for name, before in earlier_note(out).get("contents", {}).items():
