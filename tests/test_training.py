@@ -21,7 +21,7 @@ from hynet.cli import main, plot, push
 from hynet.datasets import synthetic, ubc
 from hynet.descriptors import DESCRIPTORS, loading
 from hynet.errors import BadInput, BadWeights
-from hynet.training import checkpoints, logbook, loop, sampling, validation
+from hynet.training import checkpoints, curves, logbook, loop, sampling, validation
 from hynet.training.configuration import TrainConfig, learning_rate, progress
 from hynet.training.recipes import RECIPES
 from hynet.training.tiling import Tiled
@@ -443,3 +443,14 @@ def test_a_training_set_is_no_validation_set_wherever_its_copy_lies(tmp_path, ca
     assert "--validate-on-training" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
     assert main([*args, str(tmp_path / "run"), "--validate-on-training"]) == 0
+
+
+def test_what_was_not_logged_has_no_panel_and_no_legend():
+    logs = {
+        "runs/a": [{"minutes": 1, "loss": 0.5, "positive_similarity": 0.9}, {"minutes": 2, "loss": 0.4}],
+        "runs/b": [{"minutes": 1, "validation": {"sets/x": 3.0}}],
+    }
+    panels = curves._panels(logs)
+    assert list(panels["loss"]) == ["runs/a"]
+    assert list(panels["cosine similarity"]) == ["runs/a, positives"]
+    assert list(panels["FPR@95 in %, validation"]) == ["runs/b on x"]

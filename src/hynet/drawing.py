@@ -101,7 +101,7 @@ def matches(
         for k in np.flatnonzero(agree == which):
             for point in (first[k], second[k]):
                 _dot(canvas, point, radius, _colour(colours[k]))
-    return _captioned(_averaged(canvas), caption)
+    return captioned(_averaged(canvas), caption)
 
 
 def keypoints(
@@ -126,7 +126,7 @@ def keypoints(
         for rim in rims:  # begins at the centre, so that the first axis is drawn too
             line = np.array([_fine(point) for point in rim], np.int32)
             cv2.polylines(layer, [line], False, AMBER, OVER, cv2.LINE_AA, FINE)
-    return _captioned(_averaged(cv2.addWeighted(layer, 0.8, canvas, 0.2, 0)), caption)
+    return captioned(_averaged(cv2.addWeighted(layer, 0.8, canvas, 0.2, 0)), caption)
 
 
 def patches(
@@ -145,7 +145,7 @@ def patches(
         framed = cv2.copyMakeBorder(pair, edge, edge, edge, edge, cv2.BORDER_CONSTANT, value=frame)
         top, left = pad + cell_height * (k // columns), pad + cell_width * (k % columns)
         canvas[top : top + framed.shape[0], left : left + framed.shape[1]] = framed
-    return _captioned(canvas, caption)
+    return captioned(canvas, caption)
 
 
 _draw_matches = matches  # by a name that no argument of `draw` hides
@@ -157,6 +157,29 @@ def save(picture: Array, path: str | Path) -> None:
         raise BadInput(f"cannot write a picture as {Path(path).name!r}; let its name end in .png, .jpg or .webp.")
     with whole(path) as temporary:
         Image.fromarray(picture).save(temporary, compress_level=1)  # of PNG: a third of the time, a tenth larger
+
+
+def write(canvas: Array, words: str, place: tuple[int, int], width: int, size: int = 15) -> None:
+    """Words into a picture, at the place (x, y) of their upper left corner, shortened to a width in pixels."""
+    font = ImageFont.load_default(size)
+    while len(words) > 1 and font.getlength(words) > width:
+        words = f"{words.rstrip('…')[:-1]}…"
+    image = Image.fromarray(canvas)
+    ImageDraw.Draw(image).text(place, words, INK, font)
+    canvas[:] = np.asarray(image)
+
+
+def captioned(canvas: Array, caption: Words) -> Array:
+    """The picture above a strip with the caption; Pillow's letters are smoother than OpenCV's."""
+    font = ImageFont.load_default(FONT)
+    margin, width = 14, sum(font.getlength(words) for words, _ in caption)
+    strip = Image.new("RGB", (max(canvas.shape[1], round(width) + 2 * margin), BAND), GROUND)
+    pen, x = ImageDraw.Draw(strip), float(margin)
+    for words, colour in caption:
+        pen.text((x, BAND / 2), words, colour, font, anchor="lm")
+        x += font.getlength(words)
+    beside = np.full((len(canvas), strip.width - canvas.shape[1], 3), GROUND, np.uint8)
+    return np.vstack([np.hstack([canvas, beside]), np.asarray(strip)])
 
 
 def _shown(photos: Sequence[Array], sizes: Sequence[tuple[int, int]] | None) -> list[tuple[Array, float]]:
@@ -211,16 +234,3 @@ def _greens(height: Array) -> Array:
 def _colour(levels: Array) -> Colour:
     red, green, blue = (int(level) for level in levels)
     return red, green, blue
-
-
-def _captioned(canvas: Array, caption: Words) -> Array:
-    """The picture above a strip with the caption; Pillow's letters are smoother than OpenCV's."""
-    font = ImageFont.load_default(FONT)
-    margin, width = 14, sum(font.getlength(words) for words, _ in caption)
-    strip = Image.new("RGB", (max(canvas.shape[1], round(width) + 2 * margin), BAND), GROUND)
-    pen, x = ImageDraw.Draw(strip), float(margin)
-    for words, colour in caption:
-        pen.text((x, BAND / 2), words, colour, font, anchor="lm")
-        x += font.getlength(words)
-    beside = np.full((len(canvas), strip.width - canvas.shape[1], 3), GROUND, np.uint8)
-    return np.vstack([np.hstack([canvas, beside]), np.asarray(strip)])

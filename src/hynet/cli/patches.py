@@ -10,14 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import cv2
 import tyro
 
+from .. import drawing
 from ..datasets import ubc
 from ..errors import BadInput
 from ..patches import SUPPORT_SIGMAS
 from ..patchsets import build as patchsets
-from ..system.files import whole
 from . import Report
 from .progress import bar
 
@@ -71,14 +70,8 @@ def run(
 
 
 def _sheet(root: Path, out: Path, progress: Any) -> Report:
-    picture = patchsets.sheet(ubc.load(root, progress=progress))
-    with whole(out) as temporary:
-        try:
-            written = cv2.imwrite(str(temporary), picture)
-        except cv2.error:  # a suffix that is no picture's
-            written = False
-        if not written:
-            raise BadInput(f"{out} is not a name for a picture; end it in .png or .jpg.")
+    patch_set = ubc.load(root, progress=progress)
+    drawing.save(patchsets.sheet(patch_set, title=root.resolve().name, scenes=ubc.scene_names(root)), out)
     return Report(f"{out} shows corresponding patches of {root}, one point a row.", {"sheet": str(out)})
 
 

@@ -34,8 +34,9 @@ from ..system.files import make_folder, whole
 from ..system.locks import alone
 from ..system.machine import cores
 from ..system.processes import end_with
-from ..types import Array, PatchSet, Progress, silent
+from ..types import Array, Progress, silent
 from . import assembly, correspondence
+from .sheet import sheet as sheet
 
 
 @dataclass(frozen=True)
@@ -84,23 +85,6 @@ def build(
         _make_parts(todo, parts, settings, workers, mapping_threads, progress)
         progress(len(todo), len(todo), "writing the set")
         return assembly.assemble(out, asdict(settings), hard_share)
-
-
-def sheet(patch_set: PatchSet, rows: int = 24, columns: int = 8, seed: int = 0) -> Array:
-    """A picture of random points, one a row, with as many of their patches as fit: (H, W) uint8."""
-    rng = np.random.default_rng(seed)
-    points = np.unique(patch_set.points)
-    order = np.argsort(patch_set.points, kind="stable")
-    starts = np.searchsorted(patch_set.points[order], points)
-    ends = np.searchsorted(patch_set.points[order], points, "right")
-    size, gap = patch_set.patches.shape[1], 4
-    chosen = np.sort(rng.choice(len(points), min(rows, len(points)), replace=False))
-    picture = np.full((len(chosen) * (size + gap) + gap, columns * (size + gap) + gap), 255, np.uint8)
-    for line, point in enumerate(chosen):
-        for column, row in enumerate(order[starts[point] : ends[point]][:columns]):
-            y, x = gap + line * (size + gap), gap + column * (size + gap)
-            picture[y : y + size, x : x + size] = patch_set.patches[row]
-    return picture
 
 
 def _named(folders: Sequence[str | Path]) -> dict[str, Path]:
