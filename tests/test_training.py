@@ -454,3 +454,12 @@ def test_what_was_not_logged_has_no_panel_and_no_legend():
     assert list(panels["loss"]) == ["runs/a"]
     assert list(panels["cosine similarity"]) == ["runs/a, positives"]
     assert list(panels["FPR@95 in %, validation"]) == ["runs/b on x"]
+
+
+def test_training_runs_on_the_device_that_is_named_or_says_that_it_is_not_there(tmp_path, patches):
+    config = replace(SMALL, steps=1, network="tfeat")
+    assert loop.train(config, {"a": patches}, tmp_path / "run", device="cpu").steps == 1
+    for absent in ("cuda:7", "abacus"):
+        with pytest.raises(BadInput, match=f"no device '{absent}'"):
+            loop.train(config, {"a": patches}, tmp_path / "other", device=absent)
+    assert not (tmp_path / "other").exists()

@@ -28,6 +28,10 @@ from ..types import Table
 from . import Report, parse, terminal_width
 from .progress import bar
 
+TrainingDevice = Annotated[
+    str | None, tyro.conf.arg(help="where it trains: cpu, cuda, cuda:1, mps; by default on a GPU if there is one.")
+]
+
 
 def main(args: list[str]) -> Report:
     """The options depend on the recipe, which is the first argument."""
@@ -92,6 +96,7 @@ def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
         validate: tuple[Path, ...] = (),
         validate_on_training: bool = False,
         resume: bool = False,
+        device: TrainingDevice = None,
         config: Annotated[TrainConfig, tyro.conf.arg(name="")] = defaults,
     ) -> Report:
         """Train.
@@ -104,7 +109,7 @@ def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
             resume: go on with the run in that folder, as if it had not stopped.
             config: the recipe's settings.
         """
-        return _train(recipe, config, data, out, validate, resume, validate_on_training)
+        return _train(recipe, config, data, out, validate, resume, validate_on_training, device)
 
     return parse(command, list(args), prog=f"hynet train {recipe}", description=_described())()
 
@@ -125,6 +130,7 @@ def _train(
     validate: tuple[Path, ...],
     resume: bool,
     validate_on_training: bool,
+    device: str | None,
 ) -> Report:
     speaks = os.environ.get("RANK", "0") == "0"
     if not speaks:
@@ -141,6 +147,7 @@ def _train(
             validate=validate,
             validate_on_training=validate_on_training,
             resume=resume,
+            device=device,
             watch=show,
             progress=progress,
             recipe_name=recipe,
