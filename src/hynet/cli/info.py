@@ -45,6 +45,7 @@ PACKAGES = {
     "poselib": None,
     "torch": "train",
     "pycolmap": "sfm",
+    "pillow-heif": "heic",
 }
 
 
