@@ -26,6 +26,7 @@ SCENES = Path(__file__).with_name("scenes_for_choosing.txt")
 KEYPOINTS = 4096
 LEAST_PHOTOS = 6
 COVISIBLE = 0.1  # of the points of the photo that sees fewer, as the challenge's list keys-th-0.1
+MOST_PHOTOS = 16  # of a scene: many pairs of few photos, since describing photos is what a comparison waits for
 MOST_PAIRS = 48  # of a scene, so that no scene outweighs the others
 FOCALS = (0.4, 5.0)  # of the longer side: outside, self-calibration went astray
 
@@ -39,9 +40,12 @@ def write_scene(photos: Path, model: Path, out: Path) -> int:
     """One scene in the challenge's layout; the number of its pairs, 0 where it cannot be used."""
     work = out.with_name(f".{out.name}-undistorted")
     shutil.rmtree(work, ignore_errors=True)
+    work.mkdir(parents=True)
     colmap.pycolmap().undistort_images(work, model, photos)
     found = colmap.read_model(work / "sparse")
     sound = [photo for photo in found.photos if FOCALS[0] < photo.camera.K[0, 0] / max(photo.camera.size) < FOCALS[1]]
+    random = np.random.default_rng(0)
+    sound = [sound[k] for k in sorted(random.permutation(len(sound))[:MOST_PHOTOS])]
     seen = {photo.name: set(photo.points[photo.points >= 0].tolist()) for photo in sound}
     shared = {
         (a, b): len(seen[a] & seen[b]) / max(1, min(len(seen[a]), len(seen[b]))) for a, b in combinations(seen, 2)
@@ -50,7 +54,7 @@ def write_scene(photos: Path, model: Path, out: Path) -> int:
     if len(sound) < LEAST_PHOTOS or not pairs:
         shutil.rmtree(work)
         return 0
-    chosen = sorted(np.random.default_rng(0).choice(len(pairs), min(MOST_PAIRS, len(pairs)), replace=False).tolist())
+    chosen = sorted(random.choice(len(pairs), min(MOST_PAIRS, len(pairs)), replace=False).tolist())
     stems = {photo.name: Path(photo.name).stem.replace("-", "_") for photo in sound}
     truth = out / "ground_truth"
     truth.mkdir(parents=True)
@@ -74,10 +78,10 @@ def main(train: Path, out: Path) -> None:
         settings = Settings(descriptor="default-int8", max_keypoints=KEYPOINTS)
         try:
             made = hynet.reconstruct(train / name, out / "models" / name, settings=settings)
+            pairs = write_scene(train / name, out / "models" / name, scene)
         except hynet.HynetError as error:
             print(f"{name}: left out, {error}", flush=True)
             continue
-        pairs = write_scene(train / name, out / "models" / name, scene)
         print(f"{name}: {made.registered} of {made.photos} photos, {pairs} pairs", flush=True)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import resource
+import shutil
 import struct
 import subprocess
 import sys
@@ -25,7 +27,9 @@ from hynet.extractors.folder import PART, Settings, extract_all
 from hynet.extractors.hloc_file import h5_names, read_h5
 from hynet.matchers.nearest import match
 from hynet.matchers.verification import verify
+from hynet.sfm import mapping
 from hynet.system.files import whole
+from hynet.system.machine import cache_folder, settings_folder
 from hynet.types import Features, Keypoints, Matches
 
 ROOTSIFT = Settings(descriptor="rootsift", max_keypoints=50)
@@ -179,6 +183,38 @@ def test_arrays_where_features_are_meant_get_a_hint():
         hynet.draw("a.jpg", "b.jpg", None)
 
 
+def test_what_is_no_array_path_or_number_gets_a_sentence(tmp_path):
+    for patches in ([[1, 2], [3, 4]], Image.new("L", (32, 32)), None):
+        with pytest.raises(BadInput, match="patches must be a NumPy array"):
+            hynet.load("rootsift").describe(patches)
+    with pytest.raises(BadInput, match="must be a path, got NoneType"):
+        hynet.load(None)
+    with pytest.raises(BadInput, match="max_keypoints must be a whole number, got '9'"):
+        hynet.Extractor(max_keypoints="9")
+    with pytest.raises(BadInput, match="the detector must be a name"):
+        hynet.Extractor(detector=3)
+    with pytest.raises(BadInput, match="a photo, or a folder of photos, must be a path, got int"):
+        hynet.extract_all(3, tmp_path / "f.h5")
+    with pytest.raises(BadInput, match="a recipe is a name or a TrainConfig, got NoneType"):
+        hynet.train(None, tmp_path, tmp_path)
+    for data, out in ((None, tmp_path), (tmp_path, None)):
+        with pytest.raises(BadInput, match="must be a path, got NoneType"):
+            hynet.train("hynet", data, out)
+
+
+def test_what_reconstruct_cannot_use_gets_a_sentence(tmp_path):
+    pytest.importorskip("pycolmap")
+    for k in range(2):
+        photo_file(tmp_path / "photos" / f"{k}.png", seed=k)
+    with pytest.raises(BadInput, match="the folder of the photos must be a path, got NoneType"):
+        hynet.reconstruct(None, tmp_path / "out")
+    with pytest.raises(BadInput, match=r"settings must be hynet.*, got dict"):
+        hynet.reconstruct(tmp_path / "photos", tmp_path / "out", settings={"model": "x"})
+    with pytest.raises(BadInput, match="the ratio must be above 0"):
+        hynet.reconstruct(tmp_path / "photos", tmp_path / "out", ratio="0.8")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_device_that_is_not_there_is_not_replaced_by_another():
     for model in ("default", "rootsift"):
         with pytest.raises(BadInput, match="cuda"):
@@ -202,6 +238,16 @@ def test_a_link_stays_and_a_device_is_not_replaced(tmp_path):
     (tmp_path / "round").symlink_to(tmp_path / "round")
     with pytest.raises(BadInput, match="cannot write"), whole(tmp_path / "round"):
         pass
+
+
+def test_what_is_written_is_on_the_disk_before_it_is_renamed(tmp_path, monkeypatch):
+    order = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda file: order.append("fsync") or fsync(file))
+    monkeypatch.setattr(os, "replace", lambda *paths: order.append("replace") or replace(*paths))
+    with whole(tmp_path / "a.txt") as temporary:
+        temporary.write_text("a")
+    assert order == ["fsync", "replace"]
 
 
 def test_a_pipe_is_no_photo_and_linked_folders_are_followed(tmp_path):
@@ -305,6 +351,21 @@ def test_a_broken_model_is_told_before_colmap_believes_it(tmp_path, name, how):
         colmap.read_model(tmp_path)
 
 
+@pytest.mark.parametrize("content", ["", '{"points": 12, "obs', "[]", '{"points": 12}', "[" * 100_000])
+def test_a_table_that_was_cut_short_vouches_for_nothing(tmp_path, content):
+    (tmp_path / "table.json").write_text(content)
+    assert mapping._earlier_table(tmp_path / "table.json") == {}
+
+
+@pytest.mark.parametrize(
+    "camera", ["PINHOLE,nan,1,1,1", "PINHOLE,inf,1,1,1", "PINHOLE,-1,1,1,1", "SIMPLE_PINHOLE,x,1,1"]
+)
+def test_a_camera_that_is_none_is_refused(camera):
+    pytest.importorskip("pycolmap")
+    with pytest.raises(BadInput, match="camera"):
+        hynet.colmap.parse_camera(camera, (10, 10))
+
+
 # --- the machine ---
 
 
@@ -333,13 +394,37 @@ def test_a_limit_on_the_size_of_files_gets_one_sentence(tmp_path):
     assert ended.stderr.count("\n") == 1
 
 
+def test_a_limit_on_open_files_gets_one_sentence(tmp_path):
+    for k in range(2):
+        photo_file(tmp_path / "photos" / f"{k}.png", seed=k)
+    ended = run(
+        f"['extract', {str(tmp_path / 'photos')!r}, '--out', {str(tmp_path / 'f.h5')!r}, '--jobs', '2']",
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (10, 10)),
+    )
+    assert ended.returncode == 2, ended.stderr
+    assert re.fullmatch(r"hynet: .*Too many open files.*\n", ended.stderr)
+
+
+def test_several_processes_without_shared_memory_get_one_sentence(tmp_path):
+    command = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs -o ro none /dev/shm && exec "$@"', "sh"]
+    if not shutil.which("unshare") or subprocess.run([*command, "true"], capture_output=True).returncode:
+        pytest.skip("needs to mount a folder")
+    code = (
+        "from hynet.system.workers import in_processes\n"
+        "try:\n    list(in_processes({'a': 1, 'b': 2}, None, 2))\n"
+        "except ValueError as error:\n    print(type(error).__name__, error)"
+    )
+    ended = subprocess.run([*command, sys.executable, "-c", code], capture_output=True, text=True)
+    assert re.fullmatch(r"BadInput cannot start several processes \(Read-only file system\); .*\n", ended.stdout), ended
+
+
 def test_without_a_home_one_is_asked_for(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
-    from hynet.system.machine import cache_folder
-
-    with pytest.raises(HynetError, match="set HOME"):
-        cache_folder()
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    for folder in (cache_folder, settings_folder):
+        with pytest.raises(HynetError, match="set HOME"):
+            folder()
 
 
 def test_points_that_lie_apart_are_still_a_geometry():

@@ -25,6 +25,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self):
         super().__init__(("127.0.0.1", 0), Handler)
         self.files, self.limit, self.resumes, self.starts = {}, None, True, []
+        self.length = None  # what it says in place of the true one
 
     def url(self, name):
         return f"http://127.0.0.1:{self.server_port}/{name}"
@@ -41,7 +42,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.send_error(416)
         self.server.starts.append(start)
         self.send_response(206 if start else 200)
-        self.send_header("Content-Length", str(len(body) - start))
+        self.send_header("Content-Length", self.server.length or str(len(body) - start))
         self.end_headers()
         stop = None if self.server.limit is None else start + self.server.limit
         self.wfile.write(body[start:stop])
@@ -116,6 +117,20 @@ def test_a_connection_that_breaks_is_taken_up_where_it_broke(server, tmp_path):
     server.files["a"], server.limit = zipped(GOOD), 20_000
     registry.get("tiny", tmp_path, sets=sets(Mirror(server.url("a"), md5(server.files["a"]))))
     assert server.starts == [0, 20_000, 40_000]
+
+
+@pytest.mark.parametrize("length", ["many", "-5", "1e9", "\u00b2"])
+def test_a_length_that_is_no_number_is_passed_over(server, tmp_path, length):
+    server.files["a"], server.length = zipped(GOOD), length
+    folder = registry.get("tiny", tmp_path, sets=sets(Mirror(server.url("a"), md5(server.files["a"]))))
+    assert (folder / "info.txt").read_text() == GOOD["top/info.txt"]
+
+
+def test_a_length_that_is_never_reached_is_told(server, tmp_path):
+    server.files["a"], server.length = zipped(GOOD), "99999999999999999999"
+    server.resumes = False
+    with pytest.raises(DataNotFound, match="the connection breaks again and again"):
+        registry.get("tiny", tmp_path, sets=sets(Mirror(server.url("a"))))
 
 
 def test_a_download_stopped_by_the_user_goes_on_the_next_time(server, tmp_path):

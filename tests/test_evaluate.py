@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from xml.etree import ElementTree
 
 import numpy as np
@@ -20,6 +22,7 @@ from hynet.cli import main
 from hynet.descriptors.loading import load
 from hynet.errors import BadInput
 from hynet.system import cache
+from hynet.system.files import whole
 from hynet.types import Table
 
 
@@ -174,6 +177,33 @@ def test_arrays_are_made_once_and_come_back(home):
     content[len(content) // 2] ^= 255  # the archive opens, its member is broken
     path.write_bytes(content)
     assert cache.arrays({"b": 1}, lambda: {"xy": np.ones(3)})["xy"].sum() == 3
+
+
+def test_processes_that_share_a_cache_that_is_full_get_what_they_asked_for(monkeypatch):
+    monkeypatch.setattr(cache, "LIMIT", 1500)  # room for one
+
+    def use(worker):
+        for k in range(8):
+            number = (k + worker) % 3
+            column = np.full(100, number)
+            assert (cache.array({"k": number}, column.copy) == number).all()
+            assert (cache.arrays({"k": number}, partial(dict, a=column))["a"] == number).all()
+
+    with ThreadPoolExecutor(4) as pool:  # to the cache they are processes: temporary files have names of their own
+        list(pool.map(use, range(4)))
+
+
+def test_what_another_process_is_writing_into_the_cache_is_left_alone(monkeypatch):
+    monkeypatch.setattr(cache, "LIMIT", 0)
+    with whole(cache.folder() / "theirs.npy") as temporary:
+        np.save(temporary, np.zeros(100))
+        cache.array({"ours": 1}, lambda: np.ones(3))
+    assert np.load(cache.folder() / "theirs.npy").shape == (100,)
+    abandoned = cache.folder() / ".killed-x.npy"
+    abandoned.touch()
+    os.utime(abandoned, (0, 0))
+    cache.array({"ours": 2}, lambda: np.ones(3))
+    assert not abandoned.exists()
 
 
 def test_the_cache_is_bounded_and_what_was_used_last_stays(monkeypatch):

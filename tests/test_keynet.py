@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -238,11 +239,14 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(tmp_path, monkeypatch):
 
     def stop(done: int, total: int, what: str) -> None:
         if what.startswith("step 2"):
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
 
     once = keynet_training.train(photos, tmp_path / "once", steps=4)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as caught:
         keynet_training.train(photos, tmp_path / "twice", steps=4, progress=stop)
+    assert caught.value.__notes__ == [
+        f"2 steps are kept in {tmp_path}/twice, add --resume to the same command to go on"
+    ]
     with pytest.raises(BadInput, match="already holds a run"):
         keynet_training.train(photos, tmp_path / "twice", steps=4)
     twice = keynet_training.train(photos, tmp_path / "twice", steps=4, resume=True)

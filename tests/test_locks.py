@@ -110,6 +110,7 @@ def test_a_command_leaves_alone_what_another_process_writes(command, photos, tmp
 def test_two_extractions_into_one_file_lose_nothing(photos, tmp_path):
     out = tmp_path / "features.h5"
     command = [sys.executable, "-m", "hynet", "extract", str(photos), "--out", str(out), "--jobs", "1"]
+    command += ["--model", "rootsift", "--max-keypoints", "100", "--orientation", "upright"]
     both = [subprocess.Popen(command, stderr=subprocess.PIPE, text=True, stdout=subprocess.DEVNULL) for _ in range(2)]
     ended = [(process.communicate()[1], process.returncode) for process in both]
     for words, code in ended:

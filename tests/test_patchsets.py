@@ -317,12 +317,3 @@ def read_phototour(root: Path) -> tuple[Array, list[int], list[int], list[tuple[
     largest = max(root.glob("m50_*.txt"), key=lambda path: int(path.name.split("_")[1]))
     lines = [[int(word) for word in line.split()] for line in largest.read_text().splitlines()]
     return np.stack(tiles[: len(points)]), points, references, [(row[0], row[1], row[3], row[4]) for row in lines]
-
-
-def test_the_same_photos_give_the_same_bytes(photos: Path, tmp_path: Path):
-    pytest.importorskip("pycolmap")
-    settings = patchsets.PatchSettings(max_keypoints=1200)
-    for out in ("first", "second"):
-        patchsets.build([photos / "planes"], tmp_path / out, settings=settings)  # one scene: it has all cores
-    files = [{path.name: path.read_bytes() for path in (tmp_path / out).glob("[!.]*")} for out in ("first", "second")]
-    assert files[0] == files[1]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import hynet
+from hynet.cli import main
 from hynet.datasets import synthetic, ubc
+from hynet.system.processes import Helper
 from hynet.types import PatchPairs
 from test_plugins import install
 
@@ -81,28 +84,50 @@ def patch_set(tmp_path_factory) -> Path:
     return root
 
 
-def hynet(*args: str | Path, packages: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """The command line in a process of its own, with these packages installed."""
-    paths = [str(packages)] if packages else []
-    paths += [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
-    command = [sys.executable, "-m", "hynet", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment)
+Told = tuple[int, str, str]  # exit code, stdout, stderr
 
 
-def answer(*args: str | Path, packages: Path | None = None) -> dict:
-    done = hynet(*args, "--json", packages=packages)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+def command(args: list[str]) -> Told:
+    """The command line in this process, where no package is installed; or in a helper's, where some are."""
+    said, complaints = io.StringIO(), io.StringIO()
+    with redirect_stdout(said), redirect_stderr(complaints):
+        code = main(args)
+    return code, said.getvalue(), complaints.getvalue()
+
+
+def described(checkpoint: str) -> tuple[int, tuple[int, ...]]:
+    descriptor = hynet.load(checkpoint)
+    return descriptor.dim, descriptor.describe(np.full((3, 64, 64), 7, np.uint8)).shape
 
 
 @pytest.fixture(scope="module")
-def trained(site, patch_set, tmp_path_factory) -> Path:
+def installed(site) -> Iterator[Helper]:
+    """A process in which the packages are installed; one for all tests, since each would import torch."""
+    with Helper() as helper:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.syspath_prepend(site)
+            helper.start()
+        yield helper
+
+
+def ask(*args: str | Path, packages: Helper | None = None) -> Told:
+    words = [str(arg) for arg in args]
+    return packages.call(f"{__name__}:command", words) if packages else command(words)
+
+
+def answer(*args: str | Path, packages: Helper | None = None) -> dict:
+    code, said, complaints = ask(*args, "--json", packages=packages)
+    assert code == 0, complaints
+    return json.loads(said)
+
+
+@pytest.fixture(scope="module")
+def trained(installed, patch_set, tmp_path_factory) -> Path:
     """A checkpoint of the package's network, trained with its loss."""
     run = tmp_path_factory.mktemp("runs") / "tiny"
     small = ["--steps", "4", "--pairs-per-batch", "8", "--no-compiled", "--loss-options", "strength", "0.7"]
     sets = ["--data", patch_set, "--validate", patch_set, "--validate-on-training", "--out", run]
-    ended = answer("train", "hynet", *sets, "--network", "tiny", "--loss", "pull", *small, packages=site)
+    ended = answer("train", "hynet", *sets, "--network", "tiny", "--loss", "pull", *small, packages=installed)
     assert ended["steps"] == 4
     assert list(ended["validation"]) == [str(patch_set)]
     settings = json.loads((run / "run.json").read_text())["config"]
@@ -111,52 +136,43 @@ def trained(site, patch_set, tmp_path_factory) -> Path:
     return Path(ended["checkpoint"])
 
 
-def test_info_lists_what_packages_add_and_names_what_is_broken(site):
-    told = answer("info", packages=site)
+def test_info_lists_what_packages_add_and_names_what_is_broken(installed):
+    told = answer("info", packages=installed)
     assert told["descriptors"]["tiny"] == "Two strided convolutions and one full layer. (from tiny_features)"
     assert told["losses"]["pull"] == "Pulls partners together, and a batch apart. (from tiny_features)"
     assert "package wrecked cannot be imported (ModuleNotFoundError" in told["losses"]["wrecked"]
     assert told["descriptors"]["hynet"]
 
 
-def test_a_network_of_a_package_loads_from_its_checkpoint(site, trained):
-    code = (
-        "import hynet, numpy, sys\n"
-        "descriptor = hynet.load(sys.argv[1])\n"
-        "rows = descriptor.describe(numpy.full((3, 64, 64), 7, 'uint8'))\n"
-        "print(descriptor.dim, rows.shape)\n"
-    )
-    paths = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-c", code, str(trained)]
-    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": paths})
-    assert done.stdout == "16 (3, 16)\n", done.stderr
+def test_a_network_of_a_package_loads_from_its_checkpoint(installed, trained):
+    assert installed.call(f"{__name__}:described", str(trained)) == (16, (3, 16))
 
 
-def test_a_network_of_a_package_is_exported_and_then_needs_the_package_no_more(site, trained, patch_set, tmp_path):
+def test_a_network_of_a_package_is_exported_and_then_needs_the_package_no_more(installed, trained, patch_set, tmp_path):
     exported = tmp_path / "tiny.onnx"
-    assert answer("export", "--model", trained, "--to", exported, packages=site)["difference"] < 1e-4
+    assert answer("export", "--model", trained, "--to", exported, packages=installed)["difference"] < 1e-4
     rows = answer("evaluate", "ubc", "--model", exported, "--data", patch_set)["rows"]
     assert 0 <= rows[str(exported)]["fpr95"] <= 100
 
 
-def test_a_network_of_a_package_is_evaluated(site, trained, patch_set):
-    rows = answer("evaluate", "ubc", "--model", trained, "--data", patch_set, packages=site)["rows"]
+def test_a_network_of_a_package_is_evaluated(installed, trained, patch_set):
+    rows = answer("evaluate", "ubc", "--model", trained, "--data", patch_set, packages=installed)["rows"]
     assert 0 <= rows[str(trained)]["fpr95"] <= 100
 
 
 def test_without_its_package_a_checkpoint_says_what_is_missing(trained, patch_set):
-    done = hynet("evaluate", "ubc", "--model", trained, "--data", patch_set)
-    assert done.returncode == 2
-    assert "holds weights of none of hynet, l2net" in done.stderr
-    assert "hynet.load(path, network=...)" in done.stderr
+    code, _, complaints = ask("evaluate", "ubc", "--model", trained, "--data", patch_set)
+    assert code == 2
+    assert "holds weights of none of hynet, l2net" in complaints
+    assert "hynet.load(path, network=...)" in complaints
 
 
-def test_asking_for_what_is_broken_gets_one_sentence(site, patch_set, tmp_path):
+def test_asking_for_what_is_broken_gets_one_sentence(installed, patch_set, tmp_path):
     sets = ["--data", patch_set, "--out", tmp_path / "run"]
-    done = hynet("train", "hynet", *sets, "--loss", "wrecked", packages=site)
-    assert done.returncode == 2
-    assert done.stderr.count("\n") == 1
-    assert "wrecked:loss of the package wrecked cannot be imported" in done.stderr
+    code, _, complaints = ask("train", "hynet", *sets, "--loss", "wrecked", packages=installed)
+    assert code == 2
+    assert complaints.count("\n") == 1
+    assert "wrecked:loss of the package wrecked cannot be imported" in complaints
 
 
 def test_a_recipe_of_ours_trains_by_command_and_goes_on(patch_set, tmp_path):
@@ -171,6 +187,6 @@ def test_a_recipe_of_ours_trains_by_command_and_goes_on(patch_set, tmp_path):
     content = torch.load(run / "last.pt", weights_only=True)
     content["position"]["step"] = 2
     torch.save(content, run / "last.pt")
-    resumed = hynet(*args, "--resume")
-    assert resumed.returncode == 0, resumed.stderr
-    assert [line.split()[1] for line in resumed.stderr.splitlines() if line.startswith("step")] == ["3"]
+    code, _, watched = ask(*args, "--resume")
+    assert code == 0, watched
+    assert [line.split()[1] for line in watched.splitlines() if line.startswith("step")] == ["3"]

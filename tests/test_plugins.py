@@ -193,7 +193,7 @@ def test_a_data_set_of_a_package_is_trained_validated_and_tested_on(parts, tmp_p
     for seed, name in enumerate(("here", "there")):
         (tmp_path / name).mkdir()
         (tmp_path / name / "corners.txt").write_text(str(seed))
-    small = {"steps": 1, "pairs_per_batch": 8, "compiled": False}
+    small = {"steps": 1, "pairs_per_batch": 8, "pairs_per_epoch": 64, "compiled": False}
     run = hynet.train("tfeat", tmp_path / "here", tmp_path / "run", validate=tmp_path / "there", **small)
     assert list(run.validation) == [str(tmp_path / "there")]
     rows = BENCHMARKS["ubc"](["sift"], tmp_path / "there").rows

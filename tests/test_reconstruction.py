@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,7 +60,8 @@ def write(truth: synthetic.SyntheticScene, which: range, folder: Path) -> None:
 
 
 def run(photos: Path, out: Path, **options) -> Reconstructed:
-    return reconstruct(photos, out, **{"settings": SETTINGS, "ratio": RATIO, "jobs": 1, **options})
+    made_by = {} if "features" in options else {"settings": SETTINGS}
+    return reconstruct(photos, out, **{**made_by, "ratio": RATIO, "jobs": 1, **options})
 
 
 def model_files(folder: Path) -> dict[str, bytes]:
@@ -341,6 +343,46 @@ def test_an_extractor_is_opened_once_and_its_features_file_gives_the_same_model(
     again = reconstruct(photos, tmp_path / "again", settings=stored, ratio=0.9, jobs=1)
     assert (again.points, again.inlier_matches) == (found.points, found.inlier_matches)
     assert not (tmp_path / "again" / "features.h5").exists()
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("DELETE FROM images WHERE image_id = 2", r"COLMAP cannot use .*database\.db"),
+        ("DELETE FROM cameras", r"COLMAP cannot use .*database\.db"),
+        ("UPDATE images SET name = x'ff' WHERE image_id = 2", "not UTF-8"),
+    ],
+)
+def test_a_database_with_rows_missing_or_spoilt_is_told(photos: Path, done: Reconstructed, tmp_path, damage, told):
+    shutil.copytree(done.model, tmp_path / "model")
+    (tmp_path / "model" / "table.json").unlink()
+    with closing(sqlite3.connect(tmp_path / "model" / "database.db")) as tables, tables:
+        tables.execute("PRAGMA foreign_keys = OFF")
+        tables.execute(damage)
+    with pytest.raises(BadData, match=told):
+        run(photos, tmp_path / "model")
+
+
+def test_a_photo_that_vanishes_after_extraction_costs_its_colours_only(
+    photos: Path, done: Reconstructed, tmp_path: Path
+):
+    shutil.copytree(photos, tmp_path / "photos")
+
+    def vanish(count: int, total: int, what: str) -> None:
+        if what == "mapping":
+            (tmp_path / "photos" / "0.png").unlink()
+
+    run(tmp_path / "photos", tmp_path / "model", features=Path(done.model) / "features.h5", progress=vanish)
+    assert (tmp_path / "model" / "images.bin").read_bytes() == (Path(done.model) / "images.bin").read_bytes()
+
+
+def test_what_a_features_file_would_leave_unused_is_refused(photos: Path, tmp_path: Path, capsys):
+    command = f"reconstruct {photos} --out {tmp_path}/model --features x.h5 --model rootsift --max-keypoints 99"
+    assert main(command.split()) == 2
+    assert capsys.readouterr().err == (
+        "hynet: x.h5 holds features that are made already; leave out model, max-keypoints, or the file.\n"
+    )
+    assert not (tmp_path / "model").exists()
 
 
 def test_a_features_file_and_an_extractor_are_refused_together(photos: Path, done: Reconstructed, tmp_path: Path):

@@ -148,6 +148,28 @@ def test_a_setting_that_no_run_has_is_refused(patches, tmp_path):
         hynet.train("hynet", patches, tmp_path, colour="red")
 
 
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"steps": "3"}, "steps must be a whole number; got '3'"),
+        ({"steps": True}, "steps must be a whole number; got True"),
+        ({"pairs_per_batch": 8.5}, "pairs_per_batch must be a whole number; got 8.5"),
+        ({"learning_rate": "high"}, "learning_rate must be a number; got 'high'"),
+        ({"learning_rate": None}, "learning_rate must be a number; got None"),
+        ({"compiled": "no"}, "compiled must be True or False; got 'no'"),
+        ({"schedule": "cosin"}, "no schedule 'cosin'; choose constant, linear, cosine or stepwise"),
+        ({"loss_options": {"margin": "1"}}, "margin of the loss hynet must be 0 or more; got 1"),
+        ({"loss": lambda a: a}, "must take anchors and positives, .*: too many positional arguments"),
+        ({"loss": lambda a, p, third: a}, "must take anchors and positives, .*: missing a required argument: 'third'"),
+        ({"loss": nn.MSELoss}, "MSELoss is a class; give an object of it"),
+    ],
+)
+def test_settings_and_losses_of_a_wrong_kind_are_told_before_anything_is_written(patches, tmp_path, settings, told):
+    with pytest.raises(BadInput, match=told):
+        hynet.train("hynet", patches, tmp_path / "run", **settings)
+    assert not (tmp_path / "run").exists()
+
+
 def test_the_first_epoch_is_sampled_once(patches, tmp_path, monkeypatch):
     sampled = []
     pairs = batches.pairs

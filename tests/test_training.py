@@ -18,6 +18,7 @@ import torch
 
 import hynet
 from hynet.cli import main, plot, push
+from hynet.cli.stopping import Terminated, listen_to_sigterm
 from hynet.datasets import synthetic, ubc
 from hynet.descriptors import DESCRIPTORS, loading
 from hynet.errors import BadInput, BadWeights
@@ -109,13 +110,16 @@ def test_a_run_killed_and_resumed_ends_bit_identical_to_one_that_was_not(tmp_pat
     assert logs[0] == logs[1]
 
 
-def test_control_c_saves_where_it_was_and_resume_ends_the_run(tmp_path, patches):
+@pytest.mark.parametrize(("by", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
+def test_a_signal_saves_where_it_was_says_so_and_resume_ends_the_run(tmp_path, patches, by, raised):
     def watch(line):
         if line["step"] == 2:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(by)
 
-    with pytest.raises(KeyboardInterrupt):
+    listen_to_sigterm()  # as the command line does
+    with pytest.raises(raised) as caught:
         loop.train(SMALL, {"a": patches}, tmp_path, watch=watch)
+    assert caught.value.__notes__ == [f"2 steps are kept in {tmp_path}, add --resume to the same command to go on"]
     assert checkpoints.read(tmp_path / "last.pt")["position"]["step"] == 2
     assert loop.train(SMALL, {"a": patches}, tmp_path, resume=True).steps == SMALL.steps
 

@@ -43,7 +43,10 @@ class Store:
         self._colmap = pycolmap()
         self._path = path
         self._db = db
-        self._numbers: dict[str, int] = {image.name: image.image_id for image in db.read_all_images()}
+        try:
+            self._numbers: dict[str, int] = {image.name: image.image_id for image in db.read_all_images()}
+        except UnicodeDecodeError:
+            raise BadData("the database names photos that are not UTF-8; delete it and run again.") from None
         self._rigs: dict[int, int] = {rig.ref_sensor_id.id: rig.rig_id for rig in db.read_all_rigs()}  # of cameras
         self._verification = self._colmap.TwoViewGeometryOptions()
         self._verification.ransac.random_seed = SEED

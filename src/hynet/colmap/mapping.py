@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..errors import MissingExtra, choose
+from ..errors import BadData, HynetError, MissingExtra, choose
 from ..system.processes import EndedEarly, Helper
 from ..types import Progress, silent
 from .package import SEED, NotReconstructed, pycolmap
@@ -57,6 +57,10 @@ def map_photos(
         return pycolmap().Reconstruction(scratch / LARGEST)
     except EndedEarly as error:
         raise NotReconstructed(f"COLMAP could not map the photos: {error} Try fewer keypoints per photo.") from None
+    except HynetError:
+        raise
+    except (ValueError, LookupError, RuntimeError) as error:  # COLMAP's own words
+        raise BadData(f"COLMAP cannot use {database} ({error}); delete it and run the same command again.") from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BadInput, choose
 from ..models import shipped
+from ..system.files import as_path
 from ..system.plugins import importable
 from ..types import Descriptor
 from . import DESCRIPTORS, ENGINES
@@ -30,7 +31,7 @@ def load(
     device: where it runs ("cpu", "cuda:1"); None: torch takes the GPU if there is one, all else runs on the CPU.
     network: a network of your own, in none of our tables, whose weights are in the file; they are put into it.
     """
-    name, path = str(name_or_path), Path(name_or_path)
+    name, path = str(name_or_path), as_path(name_or_path, "a descriptor's name or file")
     ours = models()
     if engine is not None:
         choose(ENGINES, engine, "engine")

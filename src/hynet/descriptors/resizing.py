@@ -11,6 +11,10 @@ from ..types import Array
 
 def resized(patches: Array, size: int) -> Array:
     """(N, S, S) uint8 of any S -> (N, size, size) uint8, anti-aliased."""
+    if not isinstance(patches, np.ndarray):
+        raise BadInput(
+            f"patches must be a NumPy array (N, S, S), got {type(patches).__name__}; numpy.asarray makes one."
+        )
     if patches.ndim != 3 or patches.shape[1] != patches.shape[2] or patches.dtype != np.uint8:
         raise BadInput(f"patches must be (N, S, S) uint8, grey 0 to 255, got {patches.shape} {patches.dtype}.")
     if patches.shape[1] == size or len(patches) == 0:

@@ -6,7 +6,7 @@ import json
 import logging
 import shutil
 import zlib
-from collections.abc import Callable, Generator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -22,7 +22,7 @@ from ..descriptors.loading import models
 from ..detectors import DETECTORS
 from ..errors import BadInput, UnreadableImage
 from ..system import fingerprints
-from ..system.files import whole
+from ..system.files import as_path, whole
 from ..system.locks import alone
 from ..system.workers import in_processes
 from ..types import Progress, silent
@@ -65,7 +65,7 @@ def extract_all(
     extract: what the settings stand for, by who has it open already.
     overwrite: replace features that were made with other settings, instead of refusing.
     """
-    out = images.home(out)
+    out = images.home(as_path(out, "the features file"))
     with alone(out):
         return _extract_all(photos, out, settings or Settings(), jobs, extract, overwrite, progress)
 
@@ -132,10 +132,11 @@ def name_photos(photos: str | Path | Sequence[str | Path] | Mapping[str, Path]) 
     if isinstance(photos, Mapping):
         return dict(photos)
     named: dict[str, Path] = {}
-    for given in [photos] if isinstance(photos, str | Path) else photos:
+    several = isinstance(photos, Iterable) and not isinstance(photos, str)
+    for given in photos if several else [photos]:  # type: ignore[union-attr]
         if images.is_url(given):
             raise BadInput(f"{given} is a URL, which only `hynet match` reads; download the photo first.")
-        path = images.home(given)
+        path = images.home(as_path(given, "a photo, or a folder of photos,"))
         for photo in images.list_photos(path) if path.is_dir() else [path]:
             name = photo.relative_to(path).as_posix() if path.is_dir() else photo.name
             if named.setdefault(name, photo) != photo:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,12 @@ class Extractor:
         device: str | None = None,
     ) -> None:
         self._asked = {name: value for name, value in locals().items() if name != "self"}
+        for name, count in {"max_keypoints": max_keypoints, "longest": longest}.items():
+            if not isinstance(count, Integral):
+                raise BadInput(f"{name} must be a whole number, got {count!r}.")
+        for name, part in {"detector": detector, "descriptor": descriptor}.items():
+            if not isinstance(part, str | Path) and not callable(getattr(part, "describe", part)):
+                raise BadInput(f"the {name} must be a name, a path or an object that does its work, got {part!r}.")
         if longest < 1:
             raise BadInput(f"the longest side must be at least 1 pixel, got {longest}.")
         if support is not None and not support > 0:

@@ -69,9 +69,12 @@ class Settings:
             device=self.device,
         )
 
+    def asked_of_patchwise(self) -> list[str]:
+        """The options that only a detector and a descriptor understand, where they are not the defaults."""
+        defaults = {each.name: each.default for each in fields(self)}
+        return [option for name, option in PATCHWISE.items() if getattr(self, name) != defaults[name]]
+
     def check_alone(self, extractor: str) -> None:
         """Nothing was chosen that this extractor would pass over."""
-        defaults = {each.name: each.default for each in fields(self)}
-        asked = [option for name, option in PATCHWISE.items() if getattr(self, name) != defaults[name]]
-        if asked:
+        if asked := self.asked_of_patchwise():
             raise BadInput(f"{extractor} finds and describes keypoints by itself; leave out {', '.join(asked)}.")

@@ -44,6 +44,8 @@ def takes(loss: Callable[..., Any], name: str) -> bool:
 
 def with_options(loss: Callable[..., Any], given: Mapping[str, float], name: str = "given") -> Callable[..., Any]:
     """The loss with these options set, or a sentence that says which is wrong."""
+    if inspect.isclass(loss):
+        raise BadInput(f"the loss {name} is a class; give an object of it.")
     known, types = options(loss), _types(loss)
     if strange := [option for option in given if option not in known]:
         there = f"its options are {', '.join(known)}" if known else "it has no options"
@@ -51,11 +53,23 @@ def with_options(loss: Callable[..., Any], given: Mapping[str, float], name: str
     for option, value in given.items():
         limits = [one for one in getattr(types.get(option), "__metadata__", ()) if isinstance(one, Bounds)]
         for bounds in limits or [Bounds()]:
-            if not (math.isfinite(value) and bounds.least <= value <= bounds.most):
+            if not (isinstance(value, int | float) and math.isfinite(value) and bounds.least <= value <= bounds.most):
                 wanted = "a finite number" if bounds == Bounds() else str(bounds)
                 raise BadInput(f"{option} of the loss {name} must be {wanted}; got {value}.")
+    _check_call(loss, given, name)
     # A command line gives floats; a count stays a count.
     return partial(loss, **{key: int(value) if isinstance(known[key], int) else value for key, value in given.items()})
+
+
+def _check_call(loss: Callable[..., Any], given: Mapping[str, float], name: str) -> None:
+    """Told before the first batch, not from inside it."""
+    from_batch = {one: None for one in GIVEN if takes(loss, one)}
+    try:
+        inspect.signature(getattr(loss, "forward", loss)).bind(None, None, **given, **from_batch)
+    except TypeError as error:
+        raise BadInput(
+            f"the loss {name} must take anchors and positives, and all else by name with defaults: {error}."
+        ) from None
 
 
 def _parameters(loss: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

@@ -18,7 +18,7 @@ from ..extractors.folder import extract_all, find_masks, name_photos
 from ..extractors.hloc_file import FeaturesFile, h5_names, read_h5
 from ..extractors.settings import Settings
 from ..system import fingerprints
-from ..system.files import make_folder
+from ..system.files import as_path, make_folder
 from ..system.locks import alone
 from ..system.machine import cores
 from ..types import Progress, silent
@@ -56,14 +56,17 @@ def reconstruct(
     jobs: processes that describe and threads that match; 0 means one per core.
     overwrite: make the model anew where `out` has one made with other settings or photos, instead of refusing.
     """
-    out, photos = images.home(out), images.home(photos)
+    out = images.home(as_path(out, "the folder for the model"))
+    photos = images.home(as_path(photos, "the folder of the photos"))
     colmap.pycolmap()  # a missing package is told before anything is read
     named = name_photos(_folder(photos))
     _check(named, pairs, camera, mapper)
     settings = settings or Settings(max_keypoints=KEYPOINTS)
+    if not isinstance(settings, Settings):
+        raise BadInput(f"settings must be hynet.extractors.settings.Settings, got {type(settings).__name__}.")
     _check_ratio(ratio)
-    if features is not None and settings.extractor is not None:
-        raise BadInput(f"{features} and the extractor {settings.extractor} both give features; leave one of them out.")
+    if features is not None:
+        _check_unused(settings, features)
     extract = settings.open_extractor() if features is None else None
     if isinstance(extract, FeaturesFile):
         features, extract = extract.path, None
@@ -116,8 +119,19 @@ def _check(photos: Mapping[str, Path], pairs: str, camera: str, mapper: str) -> 
 
 
 def _check_ratio(ratio: float | None) -> None:
-    if ratio is not None and not 0 < ratio <= 1:
-        raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.8 is usual, 1 keeps all.")
+    if ratio is not None and not (isinstance(ratio, int | float) and 0 < ratio <= 1):
+        raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio}; 0.8 is usual, 1 keeps all.")
+
+
+def _check_unused(settings: Settings, features: str | Path) -> None:
+    """What is asked of features that are there already would be ignored."""
+    if settings.extractor is not None:
+        raise BadInput(f"{features} and the extractor {settings.extractor} both give features; leave one of them out.")
+    asked = settings.asked_of_patchwise()
+    asked += ["max-keypoints"] if settings.max_keypoints not in (KEYPOINTS, Settings.max_keypoints) else []
+    asked += ["mask"] if settings.mask else []
+    if asked:
+        raise BadInput(f"{features} holds features that are made already; leave out {', '.join(asked)}, or the file.")
 
 
 def _options(settings: Settings, features: str | Path | None, ratio: float | None, camera: str) -> dict[str, Any]:

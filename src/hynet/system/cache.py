@@ -4,11 +4,15 @@
 
 A key holds everything the arrays depend on. Files are whole or not there; when they outgrow LIMIT, those not used for
 longest go.
+
+Many processes may use it at once, without a lock: nobody sees half a file, equal keys give equal files, so that it does
+not matter whose stays, and who has a file open keeps its content when another process takes it away.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +27,7 @@ from .fingerprints import Array
 from .machine import cache_folder
 
 LIMIT = 20e9  # bytes; HPatches described by one network is 1.3e9
+ABANDONED = 86_400  # seconds after which a temporary file was left by a process that was killed
 
 
 def array(key: Mapping[str, Any], make: Callable[[], Array]) -> Array:
@@ -33,7 +38,9 @@ def array(key: Mapping[str, Any], make: Callable[[], Array]) -> Array:
         with whole(path) as temporary:
             np.save(temporary, values)
         _trim(keep=path)
-        stored = np.load(path, mmap_mode="r")
+        stored = _stored(path)
+        if stored is None:  # another process has taken it away, to make room
+            return values
     return stored
 
 
@@ -81,5 +88,7 @@ def _sizes(where: Path) -> Iterable[tuple[int, int, Path]]:
         try:
             status = path.stat()
         except FileNotFoundError:  # another process trims as well
+            continue
+        if path.name.startswith(".") and time.time() - status.st_mtime < ABANDONED:  # another process is writing it
             continue
         yield status.st_mtime_ns, status.st_size, path

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from ..errors import BadInput, HynetError
 
@@ -74,6 +75,13 @@ def _on_disk(path: Path) -> None:
     except OSError as error:
         if error.errno in CANNOT_GROW:
             raise BadInput(f"cannot write {path}: {error.strerror}; make room or choose another place.") from None
+
+
+def as_path(given: Any, what: str) -> Path:
+    """What a caller says is a path, or a sentence where it is none."""
+    if not isinstance(given, str | os.PathLike):
+        raise BadInput(f"{what} must be a path, got {type(given).__name__}.")
+    return Path(given)
 
 
 def make_folder(path: str | Path) -> Path:

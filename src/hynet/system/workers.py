@@ -32,7 +32,12 @@ def in_processes(
     """
     jobs = min(jobs, len(tasks))
     context = get_context("spawn")  # a fork would inherit half of what the other threads were doing
-    shares = context.SimpleQueue()
+    try:
+        shares = context.SimpleQueue()
+    except OSError as error:  # /dev/shm is missing or read-only, or there are too few descriptors
+        raise BadInput(
+            f"cannot start several processes ({error.strerror}); use one, by `--jobs 1` or `taskset -c 0 hynet ...`."
+        ) from None
     for share in _shares(jobs):
         shares.put(share)
     with _few_threads(jobs), ProcessPoolExecutor(jobs, context, _start_worker, (prepare, shares)) as pool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal
+from types import UnionType
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from ..errors import BadInput
+from ..errors import BadInput, choose
 
 LENGTHS = ("epochs", "steps", "minutes")  # of which a run has one
 BOUNDS: dict[str, tuple[float, float]] = {  # setting -> its least, its most
@@ -19,6 +20,13 @@ BOUNDS: dict[str, tuple[float, float]] = {  # setting -> its least, its most
     **dict.fromkeys(("average", "momentum"), (0, 0.99999)),
     **dict.fromkeys(("learning_rate", "gain"), (1e-9, math.inf)),
     "pairs_per_batch": (2, math.inf),
+}
+WORDS: dict[type, str] = {
+    int: "a whole number",
+    float: "a number",
+    bool: "True or False",
+    str: "a text",
+    dict: "a dict",
 }
 
 
@@ -86,11 +94,24 @@ class TrainConfig:
     def __post_init__(self) -> None:
         if sum(getattr(self, length) is not None for length in LENGTHS) != 1:
             raise BadInput("a run is as long as its epochs, its steps or its minutes; give exactly one of them.")
+        for name, kind in get_type_hints(TrainConfig).items():
+            _check_kind(name, kind, getattr(self, name))
         for name, (least, most) in BOUNDS.items():
             value = getattr(self, name)
             if value is not None and not (least <= value <= most and math.isfinite(value)):
                 bounds = f"goes from {least:g} to {most:g}" if most < math.inf else f"must be {least:g} or more"
                 raise BadInput(f"{name} {bounds}; got {value}.")
+
+
+def _check_kind(name: str, kind: Any, value: Any) -> None:
+    """The command line has done so already; in Python anything may be given."""
+    if get_origin(kind) is Literal:
+        choose(dict.fromkeys(get_args(kind)), value, name)
+        return
+    kinds = get_args(kind) if get_origin(kind) is UnionType else (get_origin(kind) or kind,)
+    fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
+    if not fits or (isinstance(value, bool) and bool not in kinds):  # to Python, True is a whole number
+        raise BadInput(f"{name} must be {WORDS[kinds[0]]}; got {value!r}.")
 
 
 def as_now(saved: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from ..detectors.keynet_network import KeyNetwork
 from ..errors import BadInput, BadWeights
 from ..types import Array, Progress, silent
 from .checkpoints import save
+from .stopping import interrupt, stop_signals
 
 CROP = 128  # pixels a side
 PAIRS = 2  # a step
@@ -74,8 +75,8 @@ def train(
         save(last, {"network": network.state_dict(), "optimiser": optimiser.state_dict(), "position": position})
 
     network.train()
-    try:
-        while (done := step / steps if steps else elapsed() / (60 * (minutes or 1))) < 1:
+    with stop_signals() as stopped:
+        while not stopped and (done := step / steps if steps else elapsed() / (60 * (minutes or 1))) < 1:
             for group in optimiser.param_groups:
                 group["lr"] = LEARNING_RATE * max(0.02, 0.5 * (1 + math.cos(math.pi * done)))
             loss = pair_loss(network, *batch(photos, np.random.default_rng([seed, step])))
@@ -89,10 +90,9 @@ def train(
             if time.monotonic() - saved > SAVE_SECONDS:
                 checkpoint()
                 saved = time.monotonic()
-    except KeyboardInterrupt:
         checkpoint()
-        raise
-    checkpoint()
+    if stopped:
+        interrupt(stopped, step, out)
     return TrainedKeynet(step, float(np.nanmean(losses[-100:])), last)
 
 

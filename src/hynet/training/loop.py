@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import signal
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -32,6 +30,7 @@ from .configuration import learning_rate, progress
 from .logbook import Watch, logbook, unwatched
 from .sampling import batches_per_epoch, mix
 from .setup import OwnNetwork, loss_function, start, tiled
+from .stopping import interrupt, stop_signals
 from .tiling import threads_for
 from .validation import ValidationSets, described, validation_error
 
@@ -90,9 +89,9 @@ def train(
     clock = saved = validated = time.perf_counter()
     snapshot: dict[str, Any] | None = None
 
-    with _logging(out, about, now.step, watch) as log, _stop_signals() as stopped, threads_for(fast):
+    with _logging(out, about, now.step, watch) as log, stop_signals() as stopped, threads_for(fast):
         for batch in batches(mixture, config, first=now.step, per_epoch=per_epoch, device=device):
-            now.seconds, stop = distributed.agree(now.seconds + time.perf_counter() - clock, stopped.is_set())
+            now.seconds, stop = distributed.agree(now.seconds + time.perf_counter() - clock, bool(stopped))
             clock, done = time.perf_counter(), progress(config, now.step, now.seconds, per_epoch)
             if stop or done >= 1:
                 break
@@ -119,7 +118,7 @@ def train(
             _validate(state, validate, out, about, log)
         _save(out / checkpoints.LAST, state.content(), about)
     if stop:
-        raise KeyboardInterrupt
+        interrupt(stopped, now.step, out)
     if not validate:
         return Trained(now.step, rate.patches_per_second, out / checkpoints.LAST, {}, {})
     best = dict(now.best_validation), dict(now.validation)
@@ -277,25 +276,3 @@ def _logging(out: Path, about: Mapping[str, Any], step: int, watch: Watch) -> It
         checkpoints.describe_run(out, about)
         with logbook(out, step, watch) as log:
             yield log
-
-
-@contextmanager
-def _stop_signals() -> Iterator[threading.Event]:
-    """Ctrl-C or a polite kill sets the event, so that the step can end and be saved; a second one stops at once."""
-    stopped = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stopped
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def stop(number: int, frame: Any) -> None:
-        stopped.set()
-        signal.signal(number, before[signal.Signals(number)])
-
-    for number in before:
-        signal.signal(number, stop)
-    try:
-        yield stopped
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import datasets
 from ..errors import BadInput, choose, need
+from ..system.files import as_path
 from ..types import PatchPairs, PatchSet, Progress, silent
 from .configuration import LENGTHS, TrainConfig
 from .logbook import Watch, unwatched
@@ -65,6 +66,9 @@ def train(
     need("torch", "train", "training")
     from . import loop
 
+    if not isinstance(recipe, str | TrainConfig):
+        raise BadInput(f"a recipe is a name or a TrainConfig, got {type(recipe).__name__}.")
+    out = as_path(out, "the run folder")
     name = recipe_name or (recipe if isinstance(recipe, str) else "custom")
     config = choose(RECIPES, recipe, "recipe").config if isinstance(recipe, str) else recipe
     if loss is not None and isinstance(recipe, str):
@@ -143,5 +147,6 @@ def _checked(root: str | Path) -> tuple[PatchSet, PatchPairs]:
     return datasets.find_patches(root).load(Path(root), 32, silent), datasets.test_pairs(Path(root))
 
 
-def _paths(roots: str | Path | Sequence[str | Path]) -> Sequence[str | Path]:
-    return [roots] if isinstance(roots, str | Path) else roots
+def _paths(roots: str | Path | Sequence[str | Path]) -> Sequence[Path]:
+    several = isinstance(roots, Iterable) and not isinstance(roots, str)
+    return [as_path(root, "a patch set that is no PatchSet") for root in (roots if several else [roots])]  # type: ignore[union-attr]
