@@ -226,7 +226,7 @@ def test_a_killed_run_leaves_nobody_behind_and_is_taken_up(photos: Path, tmp_pat
 
 def test_other_settings_do_not_mix_with_what_is_there(made, photos: Path):
     out, _ = made
-    with pytest.raises(BadInput, match=r"support 24.0, now it is 12"):
+    with pytest.raises(BadInput, match=r"support was 24.0, now 12"):
         patchsets.build([photos / "planes"], out, settings=patchsets.PatchSettings(support=12, max_keypoints=1200))
 
 
