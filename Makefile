@@ -7,8 +7,9 @@ BIN := .venv/bin
 match: .venv/.core
 	$(BIN)/hynet match --out matches.png
 
+# A process a core, each with one thread: files of tests are not torn apart, so that their fixtures are made once.
 test: venv
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 # The oldest pycolmap that we support, in an environment of its own; `make test` has the newest.
 OLDEST ?= .venv-oldest
@@ -47,7 +48,7 @@ venv: .venv/.all
 # A stamp a target: made anew when the packages we ask for change, left alone otherwise.
 .venv/.core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable . scikit-image
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
 # torch goes first, by its exact version: asked for as a range it brings gigabytes of GPU packages.

@@ -124,6 +124,22 @@ def _read_features(folder: Path) -> Any:
     return [(each.descriptors, each.keypoints.frames, each.image_size, each.ratio) for each in found]
 
 
+def _saved(folder: Path) -> None:
+    import hynet
+
+    random = np.random.default_rng(0)
+    points = hynet.Keypoints.from_circles(random.uniform(0, 60, (20, 2)), np.ones(20), np.zeros(20), np.ones(20))
+    hynet.Features(points, random.normal(size=(20, 8)).astype("f4"), (64, 48), 0.8).save(folder / "features.npz")
+    hynet.Matches(random.integers(0, 20, (9, 2)), np.ones(9, "f4")).save(folder / "matches.npz")
+
+
+def _read_saved(folder: Path) -> Any:
+    import hynet
+
+    found, matches = hynet.Features.load(folder / "features.npz"), hynet.Matches.load(folder / "matches.npz")
+    return found.descriptors, found.keypoints.frames, found.image_size, found.ratio, matches.indices
+
+
 def _structure(content: bytes, rng: Rng) -> bytes:
     """Columns of other shapes and types, links, groups in place of columns."""
     memory = io.BytesIO(content)
@@ -522,6 +538,7 @@ READERS = {
     "masks": Reader(_masked, "mask.png", mutations.binary, _read_masked, 4),
     "HDF5 features, bytes": Reader(_features, "*.h5", mutations.binary, _read_features, 12),
     "HDF5 features, structure": Reader(_features, "*.h5", _structure, _read_features, 8),
+    "saved features and matches": Reader(_saved, "*.npz", mutations.binary, _read_saved, 6),
     "PhotoTour sets": Reader(_phototour, "*.*", _any_kind, _read_phototour, 2),
     "HPatches stacks": Reader(_hpatches, "i_x/*", mutations.binary, _read_hpatches, 4),
     "homographies": Reader(_homographies, "*", mutations.text, _read_homographies, 10),

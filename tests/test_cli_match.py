@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import cv2
+import h5py
 import numpy as np
 import pytest
 from PIL import Image
 
+import hynet
 from hynet import geometry, images
 from hynet.cli import main
 from hynet.datasets import synthetic
-from hynet.datasets.example import _made
+from hynet.datasets.example import sacre_coeur
 from hynet.extractors.hloc_file import h5_names, read_h5
+from hynet.sfm import matches_file
 
 FAST = ["--model", "rootsift", "--max-keypoints", "300"]
 
@@ -95,11 +99,14 @@ def test_the_example_knows_its_truth(matched):
     assert found["truth"]["right"] > 0.8 * found["truth"]["known"] > 100 * 0.8
 
 
-def test_the_pair_that_is_made_knows_its_truth():
-    made, second_from_first = _made(), synthetic.photo_pair(seed=0)[2]
-    start = np.array([[100.0, 80.0], [300.0, 200.0]])
-    end = geometry.transfer(second_from_first, start)
-    assert made.error(start, end + np.array([3, 4])) == pytest.approx(5)
+def test_without_scikit_image_the_example_is_the_pair_that_ships(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert main(["match", *FAST, "--out", str(tmp_path / "out.png")]) == 0
+    said = capsys.readouterr().out
+    assert "dullhunk and beggs, CC BY 2.0" in said
+    assert int(re.search(r"(\d+) inliers", said)[1]) > 30
+    assert (images.read_colour(tmp_path / "out.png").std(2) > 20).mean() > 0.2  # in colour
+    assert "CC BY 2.0" in sacre_coeur().paths[0].with_name("ATTRIBUTION.md").read_text()
 
 
 # --- what can be chosen ---
@@ -263,3 +270,102 @@ def test_extract_says_that_no_mask_belongs_to_a_photo(pair, complaint, tmp_path)
 def test_extract_without_photos_gets_one_sentence(complaint, tmp_path):
     assert "no photos" in complaint("extract", tmp_path, "--out", tmp_path / "f.h5", *FAST)
     assert "no photos" in complaint("extract", "--out", tmp_path / "f.h5")
+
+
+# --- many pairs ---
+
+
+@pytest.fixture(scope="module")
+def photos(pair, tmp_path_factory) -> Path:
+    """Three photos in a folder, one of them below."""
+    folder = tmp_path_factory.mktemp("many") / "photos"
+    (folder / "day").mkdir(parents=True)
+    for name, photo in {"a.png": pair[0], "b.png": pair[1], "day/c.png": pair[0]}.items():
+        (folder / name).write_bytes(photo.read_bytes())
+    return folder
+
+
+def test_many_pairs_go_into_one_file_as_hloc_reads_it(photos, pair, tmp_path, capsys):
+    (tmp_path / "pairs.txt").write_text("a.png b.png\na.png day/c.png\n")
+    out = tmp_path / "matches.h5"
+    command = ["match", str(photos), "--pairs", str(tmp_path / "pairs.txt"), "--out", str(out), *FAST, "--json"]
+    assert main(command) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [row["names"] for row in report["pairs"]] == [["a.png", "b.png"], ["a.png", "day/c.png"]]
+    features = tmp_path / "matches-features.h5"
+    with h5py.File(out) as file:  # as hloc.utils.io.get_matches does
+        group = file["a.png/b.png"]
+        matches0, scores0 = group["matches0"][()], group["matching_scores0"][()]
+        assert matches0.dtype == np.int16
+        assert file["a.png/day-c.png/matches0"].shape == (300,)
+        assert group["inliers0"][()].sum() == report["pairs"][0]["inliers"] > 50
+    rows = np.flatnonzero(matches0 != -1)
+    a, b = read_h5(features, "a.png"), read_h5(features, "b.png")
+    np.testing.assert_array_equal(np.stack([rows, matches0[rows]], 1), hynet.match(a, b).indices)
+    cosine = (a.descriptors[rows] * b.descriptors[matches0[rows]]).sum(1)
+    np.testing.assert_allclose(scores0[rows], (1 + cosine) / 2, atol=1e-3)
+
+    # Again costs nothing; another pair is added; a photo that has changed is matched again.
+    assert main(command) == 0
+    assert json.loads(capsys.readouterr().out)["new"] == 0
+    assert main(["match", str(photos), "--out", str(out), *FAST, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["new"], len(report["pairs"])) == (1, 3)
+    # Other settings are refused by their names alone, or replace what is there.
+    assert main([*command, "--ratio", "0.7"]) == 2
+    assert "other settings (ratio was None, now 0.7); choose another --out, or --overwrite." in capsys.readouterr().err
+    assert main([*command, "--ratio", "0.7", "--overwrite"]) == 0
+    fewer = json.loads(capsys.readouterr().out)
+    assert fewer["new"] == 2
+    assert 0 < fewer["matches"] < report["matches"]
+
+
+def test_pairs_of_a_features_file_name_its_rows_and_an_interrupted_run_goes_on(photos, tmp_path, capsys, monkeypatch):
+    features, out = tmp_path / "f.h5", tmp_path / "m.h5"
+    assert main(["extract", str(photos), "--out", str(features), *FAST, "--jobs", "1"]) == 0
+    (tmp_path / "pairs.txt").write_text("b.png a.png\na.png day/c.png\na.png absent.png\n")
+    command = ["match", "--pairs", str(tmp_path / "pairs.txt"), "--extractor", str(features), "--out", str(out)]
+    real, calls = matches_file.verify, []
+
+    def interrupted(*args, **options):
+        calls.append(args)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return real(*args, **options)
+
+    monkeypatch.setattr(matches_file, "verify", interrupted)
+    capsys.readouterr()
+    assert main(command) == 130
+    assert "are kept" in capsys.readouterr().err
+    assert not out.exists()
+    assert main([*command, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["new"] == 1
+    assert len(report["pairs"]) == 2
+    assert list(report["unreadable"]) == ["absent.png"]
+    assert len(calls) == 3
+
+
+def test_what_is_wrong_with_many_pairs_is_one_sentence(photos, complaint, tmp_path):
+    (tmp_path / "pairs.txt").write_text("a.png strange.png\n")
+    pairs = ["--pairs", tmp_path / "pairs.txt", *FAST]
+    assert "'strange.png'" in complaint("match", photos, *pairs, "--out", tmp_path / "m.h5")
+    assert "end in .h5" in complaint("match", photos, *pairs, "--out", tmp_path / "m.png")
+    assert "--focal is for two photos" in complaint("match", photos, *pairs, "--focal", "500")
+    (tmp_path / "empty.txt").touch()
+    assert "no pair" in complaint("match", photos, "--pairs", tmp_path / "empty.txt", *FAST)
+    (tmp_path / "m.h5").write_bytes((photos / "a.png").read_bytes())
+    (tmp_path / "pairs.txt").write_text("a.png b.png\n")
+    assert "not a features file" in complaint("match", photos, *pairs, "--out", tmp_path / "m.h5")
+
+
+def test_features_of_other_settings_are_replaced_only_when_asked_to(pair, tmp_path, capsys):
+    command = ["extract", str(pair[0]), "--out", str(tmp_path / "f.h5"), "--model", "rootsift", "--max-keypoints"]
+    assert main([*command, "100"]) == 0
+    assert main([*command, "50"]) == 2
+    assert "other settings (max-keypoints was 100, now 50); choose another name, or --overwrite." in (
+        capsys.readouterr().err
+    )
+    assert len(read_h5(tmp_path / "f.h5", "a.png")) == 100
+    assert main([*command, "50", "--overwrite"]) == 0
+    assert len(read_h5(tmp_path / "f.h5", "a.png")) == 50

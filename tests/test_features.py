@@ -184,7 +184,7 @@ def test_a_file_made_before_fingerprints_opens_and_is_extracted_again_once(tmp_p
 def test_features_of_two_kinds_are_not_mixed(tmp_path):
     photos = write_photos(tmp_path / "photos", ["a.png"])
     extract_all(photos, tmp_path / "f.h5", ROOTSIFT)
-    with pytest.raises(BadInput, match=r"other settings \(descriptor was rootsift, now sift"):
+    with pytest.raises(BadInput, match=r"other settings \(model was rootsift, now sift"):
         extract_all(photos, tmp_path / "f.h5", Settings(descriptor="sift"))
     h5py.File(tmp_path / "other.h5", "w").close()
     with pytest.raises(BadInput, match="not made by `hynet extract`"):

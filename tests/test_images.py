@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import struct
+import sys
+import threading
 import zlib
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import cv2
@@ -12,6 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import hynet
 from hynet import images
 from hynet.errors import BadInput, DataNotFound, UnreadableImage
 
@@ -218,3 +224,132 @@ def test_colours_come_as_they_are_and_grey_photos_as_three_equal_channels(tmp_pa
     np.testing.assert_array_equal(images.read_colour(tmp_path / "colours.png"), colours)
     np.testing.assert_array_equal(images.read_colour(tmp_path / "grey.png"), np.full((4, 5, 3), 200))
     np.testing.assert_array_equal(images.read_colour(colours / np.float32(255)), colours)
+
+
+# --- photos as people have them ---
+
+
+@pytest.fixture(scope="module")
+def turned_jpeg(colour) -> bytes:
+    """A JPEG that EXIF says to turn, with a focal length."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    exif.get_ifd(0x8769)[0xA405] = 30  # mm of 35 mm film
+    file = io.BytesIO()
+    Image.fromarray(np.rot90(colour).copy()).save(file, "JPEG", exif=exif, quality=95)
+    return file.getvalue()
+
+
+def ways_to_give(content: bytes, folder: Path) -> dict[str, object]:
+    (folder / "photo.jpg").write_bytes(content)
+    written = io.BytesIO()
+    written.write(content)  # stands at its end
+    return {
+        "str": str(folder / "photo.jpg"),
+        "home": "~/photo.jpg",
+        "bytes": content,
+        "bytearray": bytearray(content),
+        "file": written,
+        "PIL": Image.open(io.BytesIO(content)),
+    }
+
+
+def test_a_photo_is_the_same_however_it_is_given(turned_jpeg, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    ways = ways_to_give(turned_jpeg, tmp_path)
+    expected, focal = images.read_colour(ways["str"]), images.focal(ways["str"])
+    assert expected.shape == (40, 60, 3)
+    assert focal > 0
+    for way, photo in ways.items():
+        np.testing.assert_array_equal(images.read_colour(photo), expected, err_msg=way)
+        assert images.focal(photo) == focal, way
+        assert np.abs(images.read(photo).astype(int) - images.read(expected)).max() <= 2, way
+        assert images.thumbnail(photo, 30).shape == (20, 30, 3), way
+
+
+def test_tensors_and_arrays_of_any_layout_are_photos(colour):
+    torch = pytest.importorskip("torch")
+    expected = images.read(colour)
+    channels_first = torch.tensor(colour.transpose(2, 0, 1).copy())
+    for tensor in (channels_first, channels_first[None], channels_first / 255, torch.tensor(colour)):
+        np.testing.assert_array_equal(images.read(tensor), expected)
+    np.testing.assert_array_equal(images.read(torch.tensor(expected)[None]), expected)
+    np.testing.assert_array_equal(images.read(expected[:, :, None]), expected)
+    assert np.abs(images.read((channels_first / 255).bfloat16().requires_grad_()) - expected.astype(int)).max() <= 2
+    with pytest.raises(BadInput, match="transpose"):
+        images.read(colour.transpose(2, 0, 1))
+
+
+def test_a_bool_mask_hides_keypoints(colour):
+    photo = cv2.resize(colour, (300, 200), interpolation=cv2.INTER_NEAREST)
+    mask = np.zeros((200, 300), bool)
+    mask[:, 150:] = True
+    extract = hynet.Extractor(descriptor="rootsift", max_keypoints=200)
+    assert extract(photo).keypoints.xy[:, 0].min() < 140
+    assert extract(photo, mask).keypoints.xy[:, 0].min() > 149
+
+
+def test_what_is_not_a_photo_is_told_what_is():
+    for wrong in (None, 3, [[1, 2], [3, 4]], {"a": 1}):
+        with pytest.raises(BadInput, match="a photo is a path, a URL, bytes"):
+            images.read(wrong)
+    with pytest.raises(BadInput, match="binary mode"):
+        images.read(io.StringIO("text"))
+    with pytest.raises(UnreadableImage, match="the photo is empty"):
+        images.read(b"")
+    with pytest.raises(UnreadableImage, match="the photo is not a photo"):
+        images.read(b"nothing of the kind")
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+def test_a_url_is_fetched_and_a_wrong_one_told_in_one_sentence(turned_jpeg, tmp_path):
+    (tmp_path / "photo.jpg").write_bytes(turned_jpeg)
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=tmp_path)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}"
+        expected = images.read(tmp_path / "photo.jpg")
+        np.testing.assert_array_equal(images.read(f"{address}/photo.jpg"), expected)
+        np.testing.assert_array_equal(images.read(Path(f"{address}/photo.jpg")), expected)  # loses a slash
+        with pytest.raises(UnreadableImage, match=f"{address}/absent.jpg answered 404"):
+            images.read(f"{address}/absent.jpg")
+        server.shutdown()
+    with pytest.raises(UnreadableImage, match="is there a network"):
+        images.read(f"{address}/photo.jpg")
+
+
+def test_a_heic_photo_is_read(colour, tmp_path):
+    heif = pytest.importorskip("pillow_heif")
+    heif.register_heif_opener()
+    Image.fromarray(colour).save(tmp_path / "phone.heic", quality=95)
+    assert np.abs(images.read(tmp_path / "phone.heic").astype(int) - images.read(colour)).mean() < 3
+    assert images.list_photos(tmp_path) == [tmp_path / "phone.heic"]
+
+
+def test_without_its_package_a_heic_photo_names_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pillow_heif", None)
+    (tmp_path / "phone.heic").write_bytes(b"\0\0\0\x18ftypheic" + bytes(50))
+    with pytest.raises(UnreadableImage, match=r"pip install 'hynet-features\[heic\]'"):
+        images.read(tmp_path / "phone.heic")
+
+
+def test_features_remember_their_photo_and_draw_it_in_colour(colour, tmp_path):
+    photo = cv2.resize(colour, (1200, 800), interpolation=cv2.INTER_NEAREST)
+    Image.fromarray(photo).save(tmp_path / "photo.png")
+    extract = hynet.Extractor(descriptor="rootsift", max_keypoints=100)
+    a, b = extract(tmp_path / "photo.png"), extract(photo)
+    assert a.photo == tmp_path / "photo.png"
+    assert b.photo.shape == (600, 900, 3)
+    matches = hynet.match(a, b)
+    picture = hynet.draw(a, b, matches)
+    left, right = picture[:600, :900].astype(int), picture[:600, 910:].astype(int)
+    assert np.abs(np.median(left - right)) < 10
+    assert (picture[:600].std(2) > 10).mean() > 0.3
+    assert hynet.draw(a, b, matches, inliers=np.zeros(len(matches), bool)).shape == picture.shape
+    with pytest.raises(BadInput, match="one bool per match"):
+        hynet.draw(a, b, matches, inliers=np.zeros(3, bool))
+    with pytest.raises(BadInput, match="not of these features"):
+        hynet.draw(a[:2], b, matches)

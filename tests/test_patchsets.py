@@ -17,6 +17,7 @@ import pytest
 from PIL import Image
 
 from conftest import exchange
+from hynet import drawing
 from hynet.colmap import Camera
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
@@ -225,7 +226,7 @@ def test_a_killed_run_leaves_nobody_behind_and_is_taken_up(photos: Path, tmp_pat
 
 def test_other_settings_do_not_mix_with_what_is_there(made, photos: Path):
     out, _ = made
-    with pytest.raises(BadInput, match=r"support 24.0, now it is 12"):
+    with pytest.raises(BadInput, match=r"support was 24.0, now 12"):
         patchsets.build([photos / "planes"], out, settings=patchsets.PatchSettings(support=12, max_keypoints=1200))
 
 
@@ -242,8 +243,20 @@ def test_folders_that_cannot_be_scenes_are_said(photos: Path, tmp_path: Path):
 def test_a_contact_sheet_shows_each_point_in_a_row():
     patches = np.stack([np.full((64, 64), grey, np.uint8) for grey in (10, 200, 20, 10, 200)])
     picture = patchsets.sheet(PatchSet(patches, np.array([0, 1, 2, 0, 1])), rows=3, columns=2)
-    rows = [set(np.unique(picture[k * 68 + 4 : k * 68 + 68])) - {255} for k in range(3)]
-    assert rows == [{10}, {200}, {20}]
+    middles = picture[8 + 32 : 3 * 72 : 72, 8 + 32 :: 72, 0]
+    assert middles[:, :2].tolist() == [[10, 10], [200, 200], [20, 22]]  # and the ground
+
+
+def test_a_contact_sheet_names_its_scenes_and_marks_hard_pairs():
+    patches = np.stack([np.full((64, 64), grey, np.uint8) for grey in (10, 50, 100, 150)])
+    points, scenes = np.array([0, 0, 1, 1]), np.array([1, 1, 0, 0])
+    marked = PatchSet(patches, points, scenes=scenes, hard_pairs=np.array([[0, 1]]))
+    picture = patchsets.sheet(marked, columns=2, scenes=["bridge", "castle"])
+    assert picture[40, 190 + 32, 0] == 100  # the scene of the lower number first
+    assert tuple(picture[8 + 72 - 2, 190 + 10]) == drawing.AMBER
+    assert tuple(picture[8 - 2, 190 + 10]) == drawing.GROUND
+    assert (picture[8:30, 8:100] > 150).any()  # its name
+    assert (picture[8 + 72 : 30 + 72, 8:100] > 150).any()
 
 
 def in_world(truth: synthetic.SyntheticScene, number: int, xy: Array) -> Array:

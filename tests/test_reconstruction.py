@@ -268,10 +268,22 @@ def test_photos_that_are_added_are_matched_with_the_others_and_no_pair_twice(
 
 
 def test_other_settings_do_not_mix_with_what_is_there(photos: Path, done: Reconstructed):
-    with pytest.raises(BadInput, match="other settings"):
+    with pytest.raises(BadInput, match=r"other settings \(ratio was 0.85, now 0.7\); choose another folder, or --over"):
         run(photos, Path(done.model), ratio=0.7)
-    with pytest.raises(BadInput, match="other settings"):
+    with pytest.raises(BadInput, match=r"other settings \(max-keypoints was 900, now 800\)"):
         run(photos, Path(done.model), settings=Settings(descriptor="rootsift", max_keypoints=800))
+
+
+def test_what_was_made_with_other_settings_is_replaced_when_asked_to(photos: Path, done: Reconstructed, tmp_path: Path):
+    out = tmp_path / "model"
+    shutil.copytree(done.model, out)
+    fewer = replace(SETTINGS, max_keypoints=700)
+    told = []
+    again = run(photos, out, settings=fewer, overwrite=True, progress=lambda *words: told.append(words))
+    assert (again.registered, again.points < done.points) == (5, True)
+    assert sum(what == "matching" for _, _, what in told) == 10
+    assert (0, 5, "mapping") in told
+    assert run(photos, out, settings=fewer) == again
 
 
 @has_global_mapper

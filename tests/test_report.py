@@ -250,3 +250,13 @@ def test_ticks_enclose_what_they_measure_with_few_round_steps(low, span):
     assert ticks[0] <= low + slack
     assert ticks[-1] >= low + span - slack
     assert 2 <= len(ticks) <= 8
+
+
+def test_a_series_without_a_curve_has_no_legend_and_one_of_a_single_point_is_a_dot():
+    nothing, one = {"x": [0.0, 0.0], "y": [10.0, 90.0]}, {"x": [1.0], "y": [50.0]}  # a logarithm has no 0
+    chart = charts.curves(
+        "ROC", {"perfect": nothing, "one": one, "ours": {"x": [1, 10, 100], "y": [10, 97, 100]}}, log_x=True, level=95.0
+    )
+    assert [entry.name for entry in chart.legend] == ["one", "ours"]
+    assert chart.inner.count("<circle") == 1
+    assert "<title>95</title>" in chart.inner

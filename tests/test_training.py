@@ -22,7 +22,7 @@ from hynet.cli.stopping import Terminated, listen_to_sigterm
 from hynet.datasets import synthetic, ubc
 from hynet.descriptors import DESCRIPTORS, loading
 from hynet.errors import BadInput, BadWeights
-from hynet.training import checkpoints, logbook, loop, sampling, validation
+from hynet.training import checkpoints, curves, logbook, loop, sampling, validation
 from hynet.training.configuration import TrainConfig, learning_rate, progress
 from hynet.training.recipes import RECIPES
 from hynet.training.tiling import Tiled
@@ -447,3 +447,23 @@ def test_a_training_set_is_no_validation_set_wherever_its_copy_lies(tmp_path, ca
     assert "--validate-on-training" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
     assert main([*args, str(tmp_path / "run"), "--validate-on-training"]) == 0
+
+
+def test_what_was_not_logged_has_no_panel_and_no_legend():
+    logs = {
+        "runs/a": [{"minutes": 1, "loss": 0.5, "positive_similarity": 0.9}, {"minutes": 2, "loss": 0.4}],
+        "runs/b": [{"minutes": 1, "validation": {"sets/x": 3.0}}],
+    }
+    panels = curves._panels(logs)
+    assert list(panels["loss"]) == ["runs/a"]
+    assert list(panels["cosine similarity"]) == ["runs/a, positives"]
+    assert list(panels["FPR@95 in %, validation"]) == ["runs/b on x"]
+
+
+def test_training_runs_on_the_device_that_is_named_or_says_that_it_is_not_there(tmp_path, patches):
+    config = replace(SMALL, steps=1, network="tfeat")
+    assert loop.train(config, {"a": patches}, tmp_path / "run", device="cpu").steps == 1
+    for absent in ("cuda:7", "abacus"):
+        with pytest.raises(BadInput, match=f"no device '{absent}'"):
+            loop.train(config, {"a": patches}, tmp_path / "other", device=absent)
+    assert not (tmp_path / "other").exists()

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hynet import images
 from hynet.cli import main
 from hynet.colmap import Camera, Model, ModelPhoto, read_model
 from hynet.pages import view
@@ -121,6 +122,30 @@ def test_one_photo_without_points_is_still_a_page(model):
     assert len(data["points"]) == 0
     assert np.isfinite(data["frusta"]).all()
     assert np.isfinite([*data["depths"], data["yaw"], data["reach"]]).all()
+
+
+def test_points_that_stand_alone_are_drawn_larger_than_dense_ones(model):
+    random = np.random.default_rng(0)
+    dense, loose = random.uniform(0, 0.01, (500, 3)), random.uniform(-1, 1, (100, 3))
+    xyz = np.concatenate([dense, loose])
+    crowd = Model(model.photos, xyz, np.ones((600, 3), np.uint8), np.ones(600, int), np.zeros(600))
+    data = payload(view.page(crowd, ""))
+    spacing = np.frombuffer(base64.b64decode(data["spacing"]), "u1")
+    assert np.median(spacing[500:]) == 255
+    assert np.median(spacing[:500]) < 100
+
+
+def test_cameras_show_their_photos_where_these_can_be_read(model):
+    photos = {photo.name: np.full((30, 40, 3), 20 * k, np.uint8) for k, photo in enumerate(model.photos)}
+    photos[model.photos[2].name] = "absent.jpg"
+    shown = payload(view.page(model, "", photos=photos))["thumbnails"]
+    assert shown["cells"] == [0, 1, -1, 2, 3, 4]
+    assert (shown["columns"], shown["rows"]) == (3, 2)
+    atlas = images.read(base64.b64decode(shown["picture"].partition(",")[2]))
+    assert atlas.shape == (2 * 96, 3 * 96)
+    assert abs(int(atlas[96 + 48, 96 + 48]) - 100) < 4  # of the fifth cell, the sixth photo
+    assert payload(view.page(model, "", photos={}))["thumbnails"] is None
+    assert payload(view.page(model, ""))["thumbnails"] is None
 
 
 def test_names_from_outside_cannot_become_code(model):

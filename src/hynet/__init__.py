@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import bench, benchmarks, datasets, descriptors, detectors, losses, metrics, mining, similarity
     from .descriptors.loading import load
+    from .drawing import draw
     from .errors import HynetError
     from .extractors.folder import extract_all
     from .extractors.patchwise import Extractor
@@ -43,6 +44,7 @@ _HOMES = {
     "load": "descriptors.loading",
     "Extractor": "extractors.patchwise",
     "extract_all": "extractors.folder",
+    "draw": "drawing",
     "match": "matchers.nearest",
     "match_photos": "matchers.two_photos",
     "verify": "matchers.verification",
@@ -73,6 +75,7 @@ __all__ = [
     "datasets",
     "descriptors",
     "detectors",
+    "draw",
     "extract_all",
     "load",
     "localize",

@@ -105,9 +105,18 @@ def bars(
 
 
 def curves(
-    title: str, lines: Mapping[str, Mapping[str, Sequence[float]]], *, x: str = "", y: str = "", log_x: bool = False
+    title: str,
+    lines: Mapping[str, Mapping[str, Sequence[float]]],
+    *,
+    x: str = "",
+    y: str = "",
+    log_x: bool = False,
+    level: float | None = None,
 ) -> Chart | None:
-    """Lines in one frame: name -> {"x": ..., "y": ...}. None where no line has a point."""
+    """Lines in one frame: name -> {"x": ..., "y": ...}. None where no line has a point; such lines have no legend.
+
+    level: a faint line across, where curves are compared.
+    """
     points = {name: _finite(line, log_x) for name, line in lines.items()}  # (K, 2) each
     points = {name: xy for name, xy in points.items() if len(xy)}
     if not points:
@@ -127,12 +136,18 @@ def curves(
     parts.append(f'<text class="label" x="{middle}" y="{bottom + 34}" text-anchor="middle">{escape(x)}</text>')
     turned = f'transform="translate(12 {bottom / 2}) rotate(-90)"'
     parts.append(f'<text class="label" {turned} text-anchor="middle">{escape(y)}</text>')
+    if level is not None and y_ticks[0] < level < y_ticks[-1]:
+        across_at = f'd="M{left} {up(level):.1f}H{WIDTH - EDGE}" stroke="var(--faint)" stroke-dasharray="2 3"'
+        parts.append(f"<path {across_at}>{_hover(f'{level:g}')}</path>")
     legend = []
     for number, (name, xy) in enumerate(points.items()):
         colour, dash = f"var(--c{number % COLOURS})", DASHES[number // COLOURS % len(DASHES)]
         path = " ".join(f"{across(px):.1f},{up(py):.1f}" for px, py in _thinned(xy))
         style = f'fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"'
         parts.append(f'<polyline points="{path}" {style}>{_hover(name)}</polyline>')
+        if len(np.unique(xy, axis=0)) == 1:  # a line of one point is not seen
+            place = f'cx="{across(xy[0, 0]):.1f}" cy="{up(xy[0, 1]):.1f}"'
+            parts.append(f'<circle {place} r="4" fill="{colour}">{_hover(name)}</circle>')
         legend.append(Entry(name, colour, dash))
     return Chart(title, bottom + 40, "".join(parts), legend)
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from .errors import BadInput
-from .images import shrink
+from .images import PICTURE_SIDE as SIDE
+from .images import shrink, thumbnail
 from .system.files import whole
-from .types import Array, Keypoints, Matches
+from .types import Array, Features, Keypoints, Matches, need_features
 
 Colour = tuple[int, int, int]
 Words = list[tuple[str, Colour]]  # of a caption, each in its colour
@@ -24,24 +26,68 @@ GREEN = (64, 224, 130)
 RED = (240, 72, 72)
 AMBER = (255, 190, 60)
 
-SIDE = 900  # longest side of a photo in a picture
 GAP = 10  # pixels between photos
 BAND = 46  # of the caption's strip
 FONT = 19  # of its letters
 MAX_LINES = 80  # more would hide the photos; every match keeps its dot
-DIM = 0.72  # photos are darkened, so that lines stand out
+DIM = 0.9  # photos are darkened a little, so that lines stand out
+PLAIN = 90  # grey level in place of a photo that is not known
 OVER = 2  # everything is drawn larger and then averaged: OpenCV's own smoothing makes diamonds of small dots
 FINE = 4  # bits below the pixel that OpenCV draws with
 
 
+def draw(
+    a: Features,
+    b: Features,
+    matches: Matches,
+    *,
+    inliers: Array | None = None,
+    photos: tuple[Any, Any] | None = None,
+    caption: str = "",
+) -> Array:
+    """Two photos in colour, side by side, with their matches: (H, W, 3) RGB uint8.
+
+    inliers: (K,) bool, as `hynet.verify(a, b, matches).inliers`: the other matches become thin and red.
+    photos: where features were loaded from a file and do not know their photos.
+    """
+    need_features(a, b)
+    agree = np.ones(len(matches), bool) if inliers is None else np.asarray(inliers)
+    if agree.shape != (len(matches),) or agree.dtype != np.bool_:
+        raise BadInput(f"inliers must be one bool per match ({len(matches)}), got {agree.shape} {agree.dtype}.")
+    if len(matches) and not (matches.indices.min() >= 0 and (matches.indices.max(axis=0) < (len(a), len(b))).all()):
+        raise BadInput(f"these matches are not of these features ({len(a)} and {len(b)}).")
+    words: Words = [(caption or f"{len(matches)} matches", INK)]
+    if inliers is not None and not caption:
+        words += [(f", {int(agree.sum())} inliers", GREEN)]
+    shown = [picture_of(each, given) for each, given in zip((a, b), photos or (None, None), strict=True)]
+    return _draw_matches(shown, (a.keypoints, b.keypoints), matches, agree, words, sizes=(a.image_size, b.image_size))
+
+
+def picture_of(features: Features, photo: Any = None) -> Array:
+    """The photo that features came from, small and in colour; plain where that is not known. (H, W, 3)."""
+    source = features.photo if photo is None else photo
+    if source is not None:
+        return thumbnail(source, SIDE)
+    width, height = features.image_size
+    scale = min(1.0, SIDE / max(width, height))
+    return np.full((max(1, round(height * scale)), max(1, round(width * scale)), 3), PLAIN, np.uint8)
+
+
 def matches(
-    photos: tuple[Array, Array], keypoints: tuple[Keypoints, Keypoints], found: Matches, agree: Array, caption: Words
+    photos: Sequence[Array],
+    keypoints: Sequence[Keypoints],
+    found: Matches,
+    agree: Array,
+    caption: Words,
+    *,
+    sizes: Sequence[tuple[int, int]] | None = None,
 ) -> Array:
     """Two photos side by side: matches that agree in greens, the others thin and red.
 
-    photos: grey (H, W) each; agree: (K,) bool.
+    photos: (H, W) grey or (H, W, 3) each; agree: (K,) bool.
+    sizes: (width, height) in which the keypoints are, of photos that are smaller copies.
     """
-    canvas, places = _side_by_side([_shown(photo) for photo in photos])
+    canvas, places = _side_by_side(_shown(photos, sizes))
     first, second = (
         _placed(points.xy[found.indices[:, side]], *places[side]) for side, points in enumerate(keypoints)
     )  # (K, 2) in the picture
@@ -55,12 +101,22 @@ def matches(
         for k in np.flatnonzero(agree == which):
             for point in (first[k], second[k]):
                 _dot(canvas, point, radius, _colour(colours[k]))
-    return _captioned(_averaged(canvas), caption)
+    return captioned(_averaged(canvas), caption)
 
 
-def keypoints(photos: Sequence[Array], found: Sequence[Keypoints], caption: Words, *, most: int = 300) -> Array:
-    """The best keypoints of each grey photo: circles (ellipses) of three sigma, each with its frame's first axis."""
-    canvas, places = _side_by_side([_shown(photo) for photo in photos])
+def keypoints(
+    photos: Sequence[Array],
+    found: Sequence[Keypoints],
+    caption: Words,
+    *,
+    most: int = 300,
+    sizes: Sequence[tuple[int, int]] | None = None,
+) -> Array:
+    """The best keypoints of each photo: circles (ellipses) of three sigma, each with its frame's first axis.
+
+    sizes: (width, height) in which the keypoints are, of photos that are smaller copies.
+    """
+    canvas, places = _side_by_side(_shown(photos, sizes))
     layer = canvas.copy()
     around = np.linspace(0, 2 * np.pi, 33)
     circle = np.concatenate([np.zeros((1, 2)), np.column_stack([np.cos(around), np.sin(around)])])
@@ -70,16 +126,16 @@ def keypoints(photos: Sequence[Array], found: Sequence[Keypoints], caption: Word
         for rim in rims:  # begins at the centre, so that the first axis is drawn too
             line = np.array([_fine(point) for point in rim], np.int32)
             cv2.polylines(layer, [line], False, AMBER, OVER, cv2.LINE_AA, FINE)
-    return _captioned(_averaged(cv2.addWeighted(layer, 0.8, canvas, 0.2, 0)), caption)
+    return captioned(_averaged(cv2.addWeighted(layer, 0.8, canvas, 0.2, 0)), caption)
 
 
 def reprojections(photo: Array, xy: Array, projected: Array, caption: Words) -> Array:
     """A grey photo with keypoints in green, each with a line to where its point in the world is seen, in red."""
-    canvas, ((scale, left),) = _side_by_side([_shown(photo)])
+    canvas, ((scale, left),) = _side_by_side(_shown([photo], None))
     for start, end in zip(_placed(xy, scale, left), _placed(projected, scale, left), strict=True):
         cv2.line(canvas, _fine(start), _fine(end), RED, 2, cv2.LINE_AA, FINE)
         _dot(canvas, start, 2.0, GREEN)
-    return _captioned(_averaged(canvas), caption)
+    return captioned(_averaged(canvas), caption)
 
 
 def patches(
@@ -98,7 +154,10 @@ def patches(
         framed = cv2.copyMakeBorder(pair, edge, edge, edge, edge, cv2.BORDER_CONSTANT, value=frame)
         top, left = pad + cell_height * (k // columns), pad + cell_width * (k % columns)
         canvas[top : top + framed.shape[0], left : left + framed.shape[1]] = framed
-    return _captioned(canvas, caption)
+    return captioned(canvas, caption)
+
+
+_draw_matches = matches  # by a name that no argument of `draw` hides
 
 
 def save(picture: Array, path: str | Path) -> None:
@@ -109,9 +168,37 @@ def save(picture: Array, path: str | Path) -> None:
         Image.fromarray(picture).save(temporary, compress_level=1)  # of PNG: a third of the time, a tenth larger
 
 
-def _shown(photo: Array) -> tuple[Array, float]:
-    small, scale = shrink(photo, SIDE)
-    return np.repeat((small * DIM).astype(np.uint8)[:, :, None], 3, 2), scale
+def write(canvas: Array, words: str, place: tuple[int, int], width: int, size: int = 15) -> None:
+    """Words into a picture, at the place (x, y) of their upper left corner, shortened to a width in pixels."""
+    font = ImageFont.load_default(size)
+    while len(words) > 1 and font.getlength(words) > width:
+        words = f"{words.rstrip('…')[:-1]}…"
+    image = Image.fromarray(canvas)
+    ImageDraw.Draw(image).text(place, words, INK, font)
+    canvas[:] = np.asarray(image)
+
+
+def captioned(canvas: Array, caption: Words) -> Array:
+    """The picture above a strip with the caption; Pillow's letters are smoother than OpenCV's."""
+    font = ImageFont.load_default(FONT)
+    margin, width = 14, sum(font.getlength(words) for words, _ in caption)
+    strip = Image.new("RGB", (max(canvas.shape[1], round(width) + 2 * margin), BAND), GROUND)
+    pen, x = ImageDraw.Draw(strip), float(margin)
+    for words, colour in caption:
+        pen.text((x, BAND / 2), words, colour, font, anchor="lm")
+        x += font.getlength(words)
+    beside = np.full((len(canvas), strip.width - canvas.shape[1], 3), GROUND, np.uint8)
+    return np.vstack([np.hstack([canvas, beside]), np.asarray(strip)])
+
+
+def _shown(photos: Sequence[Array], sizes: Sequence[tuple[int, int]] | None) -> list[tuple[Array, float]]:
+    """Each photo as it is drawn on, and the scale: its pixels per pixel of the original, which is of that size."""
+    shown = []
+    for photo, size in zip(photos, sizes or [photo.shape[:2] for photo in photos], strict=True):
+        small, scale = shrink(photo, SIDE)
+        colour = np.repeat(small[:, :, None], 3, 2) if small.ndim == 2 else small
+        shown.append(((colour * DIM).astype(np.uint8), scale * max(photo.shape[:2]) / max(size)))
+    return shown
 
 
 def _side_by_side(photos: Sequence[tuple[Array, float]]) -> tuple[Array, list[tuple[float, int]]]:
@@ -156,16 +243,3 @@ def _greens(height: Array) -> Array:
 def _colour(levels: Array) -> Colour:
     red, green, blue = (int(level) for level in levels)
     return red, green, blue
-
-
-def _captioned(canvas: Array, caption: Words) -> Array:
-    """The picture above a strip with the caption; Pillow's letters are smoother than OpenCV's."""
-    font = ImageFont.load_default(FONT)
-    margin, width = 14, sum(font.getlength(words) for words, _ in caption)
-    strip = Image.new("RGB", (max(canvas.shape[1], round(width) + 2 * margin), BAND), GROUND)
-    pen, x = ImageDraw.Draw(strip), float(margin)
-    for words, colour in caption:
-        pen.text((x, BAND / 2), words, colour, font, anchor="lm")
-        x += font.getlength(words)
-    beside = np.full((len(canvas), strip.width - canvas.shape[1], 3), GROUND, np.uint8)
-    return np.vstack([np.hstack([canvas, beside]), np.asarray(strip)])

@@ -75,8 +75,9 @@ def evaluate(models: Sequence[Model], data: Path, options: UbcOptions, progress:
             cells.append(_cell(contestant.name, trained, test, distances))
             x, y = metrics.roc_curve(distances, test.pairs.is_match)
             lines[contestant.name] = {"x": (100 * x).tolist(), "y": (100 * y).tolist()}
-        title = f"{test.name}: {len(test.pairs):,} pairs"
-        curves[f"roc-{test.name}"] = Curves(title, "non-matches accepted, %", "matches accepted, %", lines, log_x=True)
+        title = f"{test.name}: {len(test.pairs):,} pairs; FPR@95 is where a curve crosses 95%"
+        axes = "non-matches accepted, %", "matches accepted, %"
+        curves[f"roc-{test.name}"] = Curves(title, *axes, lines, log_x=True, level=95.0)
 
     official = all(test.name in SCENES for test in sets)
     same_data = all(test.patches == PATCHES.get(test.name) and len(test.pairs) == datasets.PAIRS for test in sets)

@@ -10,14 +10,17 @@ import importlib
 import io
 import json
 import os
+import shutil
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stderr
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import partial, wraps
 from typing import Any, TypeVar
 
+from .. import __version__
 from ..errors import BadInput, HynetError
 from .stopping import leave_stdout, listen_to_sigterm, refusal, stopped
 
@@ -45,6 +48,7 @@ COMMANDS = {
     "evaluate": "measure models on a benchmark, beside the paper's numbers, with intervals",
     "bench": "measure speed as ratios against named peers, in one run",
     "info": "versions, models, descriptors and losses",
+    "completion": "what completes commands and options in your shell",
 }
 
 
@@ -56,6 +60,10 @@ class Report:
     data: Mapping[str, Any] = field(default_factory=dict)
 
 
+# What every command understands, wherever it stands
+EVERYWHERE = ("--json", "-v", "--verbose")
+
+
 def main(args: list[str] | None = None) -> int:
     """Run one command; 0 on success, 2 on bad input with one sentence on stderr, 130 on Ctrl-C, 143 on SIGTERM."""
     # Threads that spin while they wait are several times slower than sleeping ones where a core is shared.
@@ -65,13 +73,22 @@ def main(args: list[str] | None = None) -> int:
     args = sys.argv[1:] if args is None else args
     listen_to_sigterm()
     try:
+        as_json, verbose = "--json" in args, not {"-v", "--verbose"}.isdisjoint(args)
+        args = [arg for arg in args if arg not in EVERYWHERE]
+        if args[:1] == ["help"]:
+            args = [*args[1:2], "--help"]
         if not args or args[0] in ("-h", "--help"):
             print(_overview())
             return 0
+        if args[0] in ("-V", "--version"):
+            print(json.dumps({"version": __version__}) if as_json else f"hynet {__version__}")
+            return 0
         if args[0] not in COMMANDS:
-            return _complain(f"no command {args[0]!r}; `hynet --help` lists them.")
-        report = _call(args[0], [arg for arg in args[1:] if arg != "--json"])
-        print(json.dumps(report.data) if "--json" in args else report.text, flush=True)
+            return _complain(f"no command {args[0]!r}{perhaps(args[0], COMMANDS)}; `hynet --help` lists them.")
+        if verbose:
+            _log_to_stderr()
+        report = _call(args[0], args[1:])
+        print(json.dumps(report.data) if as_json else report.text, flush=True)
         return 0
     except HynetError as error:
         return _complain(str(error))
@@ -118,6 +135,28 @@ def parse_value(asked: Callable[..., Value], args: list[str], prog: str, descrip
         raise BadInput(f"{complaint(asked, args)}. `{prog} --help` shows what there is.") from None
 
 
+def perhaps(given: str, known: Iterable[str]) -> str:
+    """What was meant, if something is called nearly so."""
+    near = get_close_matches(given, known, n=2, cutoff=0.6)
+    return f"; perhaps you meant {' or '.join(near)}" if near else ""
+
+
+def terminal_width() -> int | None:
+    """Characters a line where a person looks; None where a file or a program reads."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def _log_to_stderr() -> None:
+    """What the package notes while it works, with the seconds since the start."""
+    import logging
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(relativeCreated)7.0f ms  %(message)s"))
+    log = logging.getLogger("hynet")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+
+
 def _complain(sentence: str, code: int = 2) -> int:
     print(f"hynet: {sentence}", file=sys.stderr)
     return code
@@ -134,6 +173,8 @@ def _overview() -> str:
             "",
             *lines,
             "",
-            "`hynet COMMAND --help` shows a command's options and an example; `--json` prints one JSON object.",
+            "`hynet help COMMAND` shows a command's options and an example; `--json` prints one JSON object,",
+            "`-v` says on stderr what is being done; `hynet --version` says which version this is, and",
+            "`hynet completion bash` (or zsh, fish) prints what completes commands and options in your shell.",
         ]
     )

@@ -13,7 +13,7 @@ import tyro
 from ..bench import BENCHES
 from ..errors import choose
 from ..types import Table
-from . import Report
+from . import Report, terminal_width
 
 Name = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help=f"{', '.join(BENCHES)}, or all")]
 
@@ -29,7 +29,7 @@ def run(name: Name = "all") -> Report:
         peer = rows[0]
         measured = [{"name": row.name, "value": row.value, "unit": row.unit, "ratio": row.ratio(peer)} for row in rows]
         cells = {row["name"]: {"value": row["value"], "unit": row["unit"], "ratio": row["ratio"]} for row in measured}
-        tables.append(Table(f"{bench}: {BENCHES[bench]}", ["value", "unit", "ratio"], cells).markdown())
+        tables.append(Table(f"{bench}: {BENCHES[bench]}", ["value", "unit", "ratio"], cells).markdown(terminal_width()))
         data.append({"bench": bench, "rows": measured})
     if name == "all":
         named = [{**row, "name": f"{bench['bench']}: {row['name']}"} for bench in data for row in bench["rows"]]

@@ -16,15 +16,16 @@ from ..calibration import tuning
 from ..extractors import calibrated as calibration
 from ..system.locks import alone
 from ..types import Table
-from . import Report
+from . import Report, terminal_width
+from .choices import Detector, Model
 from .progress import bar
 
 
 def run(
     *,
     pairs: Path,
-    model: str = "default",
-    detector: str = "dog",
+    model: Model = "default",
+    detector: Detector = "dog",
     max_keypoints: int = 2048,
     upright: bool = False,
     most: int = 60,
@@ -35,8 +36,6 @@ def run(
     Args:
         pairs: Folders of photos that overlap, a folder a scene; or homography sequences (1.jpg ... and H_1_2 ...); or
             a COLMAP model with its photos.
-        model: What describes keypoints: a name, or the path of weights.
-        detector: What finds them; each has its own calibration.
         max_keypoints: Keypoints per photo, the strongest.
         upright: The photos were not turned: use no orientation.
         most: About so many pairs are used.
@@ -80,7 +79,7 @@ def run(
 
 def _table(title: str, curve: Mapping[float, float], form: str) -> str:
     columns = list(_keys(curve))
-    return Table(title, columns, {"": _keys(curve)}, formats=dict.fromkeys(columns, form)).markdown()
+    return Table(title, columns, {"": _keys(curve)}, formats=dict.fromkeys(columns, form)).markdown(terminal_width())
 
 
 def _keys(curve: Mapping[float, float]) -> dict[str, float]:

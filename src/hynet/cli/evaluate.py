@@ -20,7 +20,7 @@ from ..benchmarks.harness import results
 from ..errors import BadInput, choose
 from ..system.locks import alone
 from ..system.machine import keep_memory_mapped
-from . import Report, parse_value
+from . import Report, parse_value, terminal_width
 from .progress import bar
 
 Options = TypeVar("Options")  # the dataclass of one benchmark
@@ -64,7 +64,7 @@ def _measured(name: str, asked: Asked[Any]) -> Report:
     keep_memory_mapped()  # distances come in big blocks: retrieval takes less than half the time
     with bar() as progress:
         evaluation = BENCHMARKS[name](models, asked.data, progress=progress, **options)
-    text = results.markdown(evaluation)
+    text = results.markdown(evaluation, terminal_width())
     if asked.out is not None:
         words = _written_out({"model": asked.model, "data": asked.data, **options})
         command = f"hynet evaluate {name} {shlex.join(words)}"

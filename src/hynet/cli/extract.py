@@ -20,6 +20,7 @@ from ..extractors.patchwise import LONGEST
 from ..extractors.settings import Settings
 from ..system.machine import cores
 from . import Report
+from .choices import Detector, Device, Model
 from .progress import bar
 
 
@@ -28,8 +29,8 @@ def run(
     *,
     out: Path,
     extractor: str | None = None,
-    detector: str = "dog",
-    model: str = "default",
+    detector: Detector = "dog",
+    model: Model = "default",
     max_keypoints: int = 2048,
     upright: bool = False,
     affine: bool = False,
@@ -41,6 +42,8 @@ def run(
     longest: int = LONGEST,
     precision: Literal["float32", "float16", "int8"] = "float32",
     jobs: int = 0,
+    overwrite: bool = False,
+    device: Device = None,
 ) -> Report:
     """Extract features.
 
@@ -49,8 +52,6 @@ def run(
         out: The file that gets one group per photo.
         extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights
             of ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
-        detector: What finds keypoints: dog, keynet, or the path of a Key.Net of your own.
-        model: What describes them: a name, or the path of weights.
         max_keypoints: Keypoints per photo, the strongest.
         upright: Short for --orientation upright.
         affine: Short for --shape baumberg.
@@ -65,6 +66,7 @@ def run(
         precision: Of the stored descriptors: float16 takes half the disk, int8 a quarter. hloc reads all of them, int8
             as integers that it must scale to unit length itself.
         jobs: Processes at once; 0 means one per core.
+        overwrite: Replace what was made with other settings, instead of refusing.
     """
     if not photos:
         raise BadInput("no photos were given; name photos, or the folder that holds them.")
@@ -82,9 +84,10 @@ def run(
         shape=shape,
         extractor=extractor,
         precision=None if precision == "float32" else precision,
+        device=device,
     )
     with bar() as progress:
-        done = extract_all(photos, out, settings, jobs=jobs or len(cores()), progress=progress)
+        done = extract_all(photos, out, settings, jobs=jobs or len(cores()), overwrite=overwrite, progress=progress)
     lines = [f"{out} holds the features of {done.photos} photos, {done.new} of them new."]
     if done.unreadable:
         lines += [f"{len(done.unreadable)} could not be read:", *(f"  {why}" for why in done.unreadable.values())]

@@ -22,7 +22,7 @@ from ..losses import LOSSES
 from ..matchers import MATCHERS
 from ..system.plugins import BrokenPlugin, Part
 from ..types import Table
-from . import Report
+from . import Report, terminal_width
 
 # Every table, with the rows that packages add
 TABLES: dict[str, Mapping[str, Part[Any]]] = {
@@ -45,6 +45,7 @@ PACKAGES = {
     "poselib": None,
     "torch": "train",
     "pycolmap": "sfm",
+    "pillow-heif": "heic",
 }
 
 
@@ -65,7 +66,7 @@ def run() -> Report:
             for group, rows in parts.items()
         ),
     ]
-    text = "\n\n".join(table.markdown() for table in tables)
+    text = "\n\n".join(table.markdown(terminal_width()) for table in tables)
     return Report(text, {"versions": versions, "models": shipped, **parts})
 
 

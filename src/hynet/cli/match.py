@@ -1,12 +1,13 @@
-"""Match two photos and see it: detect, describe, match, verify, draw.
+"""Match two photos and see it: detect, describe, match, verify, draw. Or many pairs, into one file.
 
-Example: hynet match                            (a pair with the truth about it)
+Example: hynet match                            (an example pair)
          hynet match a.jpg b.jpg --out matches.png
          hynet match a.jpg b.jpg --geometry homography --show patches
          hynet match a.jpg b.jpg --affine --mask a-mask.png b-mask.png
          hynet match a.jpg b.jpg --focal 1200 --shape affnet.onnx
          hynet match a.jpg b.jpg --extractor aliked-n16.pth
          hynet match a.jpg b.jpg --extractor xfeat.onnx --matcher lighterglue.onnx
+         hynet match photos/ --pairs pairs.txt --out matches.h5      (in hloc's layout; run it again to go on)
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ import tyro
 from .. import drawing
 from ..datasets.example import example
 from ..errors import BadInput
+from ..extractors.settings import Settings
 from ..matchers.two_photos import match_photos
 from . import Report
+from .choices import Detector, Device, Model
+from .many_pairs import match_many
 
 RIGHT = 2.0  # pixels from the truth within which a match counts as right
 Photos = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[A B]", help_behavior_hint="")]
@@ -31,10 +35,11 @@ Photos = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar
 def run(
     photos: Photos = (),
     *,
-    out: Path = Path("matches.png"),
+    pairs: Path | None = None,
+    out: Path | None = None,
     extractor: str | None = None,
-    detector: str = "dog",
-    model: str = "default",
+    detector: Detector = "dog",
+    model: Model = "default",
     max_keypoints: int = 2048,
     upright: bool = False,
     affine: bool = False,
@@ -50,16 +55,17 @@ def run(
     ratio: float | None = None,
     fginn: float | None = None,
     show: Literal["matches", "keypoints", "patches"] = "matches",
+    overwrite: bool = False,
+    device: Device = None,
 ) -> Report:
-    """Match two photos.
+    """Match two photos, or many pairs.
 
     Args:
-        photos: The two photos; without them an example.
-        out: Where the picture goes.
+        photos: The two photos; without them an example. More photos, or a folder of them: each with each, or --pairs.
+        pairs: A file with the names of two photos on each line: matches of them all go into one file.
+        out: Where the picture goes, matches.png; of many pairs the file of matches in hloc's layout, matches.h5.
         extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights
             of ALIKED, R2D2 or XFeat, a features file of both photos (.h5), or a name such as opencv-sift.
-        detector: What finds keypoints: dog, keynet, or the path of a Key.Net of your own.
-        model: What describes them: a name, or the path of weights.
         max_keypoints: Keypoints per photo, the strongest.
         upright: Short for --orientation upright.
         affine: Short for --shape baumberg.
@@ -68,7 +74,8 @@ def run(
         shape: Elliptic regions, for surfaces seen from the side: the path of AffNet's weights, baumberg, or none.
         score_threshold: Leave out keypoints of a lower score; by default as usual for the detector.
         spread: Take keypoints all over the photo; --no-spread: the strongest anywhere.
-        mask: Two pictures as large as the photos; where they are black there are no keypoints.
+        mask: Two pictures as large as the photos; where they are black there are no keypoints. Of many photos a folder
+            of masks, that of a/b.jpg named a/b.jpg.png as in COLMAP.
         matcher: What matches them: consensus (matches that are probably right, by their ratio and by neighbours that
             moved alike), nearest (by a ratio test alone), or the path of LighterGlue's weights for XFeat's features.
         geometry: What the inliers agree on. Auto: essential where both focal lengths are known and fit the matches,
@@ -81,13 +88,45 @@ def run(
         fginn: The runner-up must be more than this many pixels from the match, 10 is usual; by default it may be
             anywhere.
         show: What the picture shows.
+        overwrite: Replace matches of many pairs that were made with other settings, instead of refusing.
     """
+    one_folder = len(photos) == 1 and photos[0].is_dir()
+    if pairs or len(photos) > 2 or one_folder or (photos and out is not None and out.suffix == ".h5"):
+        settings = Settings(
+            detector,
+            model,
+            max_keypoints,
+            upright,
+            affine=affine,
+            score_threshold=score_threshold,
+            spread=spread,
+            mask=str(mask[0]) if mask else None,
+            orientation=orientation,
+            shape=shape,
+            extractor=extractor,
+            device=device,
+        )
+        for given, name in ((focal, "--focal"), (mask[1:], "a second --mask"), (show != "matches", "--show")):
+            if given:
+                raise BadInput(f"{name} is for two photos; leave it out for many.")
+        return match_many(
+            photos,
+            pairs,
+            out or Path("matches.h5"),
+            settings,
+            matcher=matcher,
+            options={"ratio": ratio, "fginn": fginn},
+            geometry=geometry,
+            threshold=threshold,
+            overwrite=overwrite,
+        )
+    out = out or Path("matches.png")
     if len(photos) not in (0, 2):
         raise BadInput(f"give two photos, or none for the example, not {len(photos)}.")
     if len(mask) not in (0, 2):
         raise BadInput(f"give a mask for each of the two photos, not {len(mask)}.")
     pair = None if photos else example()
-    first, second = pair.photos if pair else photos
+    first, second = pair.paths if pair else photos
     found = match_photos(
         first,
         second,
@@ -108,6 +147,7 @@ def run(
         geometry=geometry,
         threshold=threshold,
         focal=_focal(focal),
+        device=device,
     )
     lines = [f"{len(found.matches)} matches, {found.verdict}."]
     if found.overlap is not None:
@@ -128,13 +168,15 @@ def run(
     }
     right, note = found.is_inlier, ""
     if pair:
+        lines = [f"The example is {pair.about}.", *lines]
+    if pair and pair.error:
         points = found.points(found.matches)
         error = pair.error(points[:, :2], points[:, 2:])  # nan where the truth is not known
         known = int(np.isfinite(error[found.is_inlier]).sum())
         correct = int((error[found.is_inlier] < RIGHT).sum())
         right = found.is_inlier & ~(error >= RIGHT)
         note = f"of {known} whose truth is known, {correct} are right (within {RIGHT:g} px)"
-        lines = [f"The example is {pair.about}.", *lines, f"{note.capitalize()}."]
+        lines += [f"{note.capitalize()}."]
         data |= {"truth": {"known": known, "right": correct}}
     start = time.perf_counter()
     drawing.save(found.draw(show, right=right, note=note), out)

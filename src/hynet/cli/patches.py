@@ -10,14 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import cv2
 import tyro
 
+from .. import drawing
 from ..datasets import ubc
 from ..errors import BadInput
 from ..patches import SUPPORT_SIGMAS
 from ..patchsets import build as patchsets
-from ..system.files import whole
 from . import Report
 from .progress import bar
 
@@ -34,6 +33,7 @@ def run(
     max_keypoints: int = patchsets.PatchSettings.max_keypoints,
     workers: int | None = None,
     mapping_threads: int = 1,
+    overwrite: bool = False,
 ) -> Report:
     """Make a patch set, or show one.
 
@@ -48,6 +48,7 @@ def run(
         workers: Scenes made at a time; by default one a core.
         mapping_threads: Threads that map each scene; more than one is faster where scenes are few, but the same photos
             then give a slightly different set.
+        overwrite: Make every scene again where the set was made with other settings, instead of refusing.
     """
     if (show is None) == (not folders):
         raise BadInput("give folders of photos to make a set of, or --show SET/ to look at one.")
@@ -62,20 +63,15 @@ def run(
             hard_share=hard_share,
             workers=workers,
             mapping_threads=mapping_threads,
+            overwrite=overwrite,
             progress=progress,
         )
     return Report(_text(summary, out), summary)
 
 
 def _sheet(root: Path, out: Path, progress: Any) -> Report:
-    picture = patchsets.sheet(ubc.load(root, progress=progress))
-    with whole(out) as temporary:
-        try:
-            written = cv2.imwrite(str(temporary), picture)
-        except cv2.error:  # a suffix that is no picture's
-            written = False
-        if not written:
-            raise BadInput(f"{out} is not a name for a picture; end it in .png or .jpg.")
+    patch_set = ubc.load(root, progress=progress)
+    drawing.save(patchsets.sheet(patch_set, title=root.resolve().name, scenes=ubc.scene_names(root)), out)
     return Report(f"{out} shows corresponding patches of {root}, one point a row.", {"sheet": str(out)})
 
 

@@ -21,6 +21,7 @@ from ..extractors.settings import Settings
 from ..sfm.reconstruction import KEYPOINTS, reconstruct
 from ..sfm.undistortion import undistort as write_undistorted
 from . import Report
+from .choices import Detector, Device, Model
 from .progress import bar
 
 
@@ -29,8 +30,8 @@ def run(
     *,
     out: Path,
     extractor: str | None = None,
-    model: str = "default",
-    detector: str = "dog",
+    model: Model = "default",
+    detector: Detector = "dog",
     max_keypoints: int = KEYPOINTS,
     orientation: Literal["auto", "upright", "gradient"] = "auto",
     shape: str = "none",
@@ -41,6 +42,8 @@ def run(
     camera: str = "auto",
     mapper: Literal["incremental", "global"] = "incremental",
     undistort: Path | None = None,
+    overwrite: bool = False,
+    device: Device = None,
 ) -> Report:
     """Reconstruct.
 
@@ -49,8 +52,6 @@ def run(
         out: The folder for the model.
         extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights
             of ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
-        model: What describes keypoints: a name, or the path of weights.
-        detector: What finds them: dog, keynet, or the path of a Key.Net of your own.
         max_keypoints: Keypoints per photo, the strongest.
         orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright); auto looks at
             some of the photos: upright, unless some were turned against others.
@@ -66,8 +67,11 @@ def run(
         mapper: Photo by photo, or all at once.
         undistort: A folder for photos without distortion, their PINHOLE model and masks, as gsplat, nerfstudio and the
             code of 3D Gaussian splatting read them.
+        overwrite: Replace what was made with other settings, instead of refusing.
     """
-    settings = Settings(detector, model, max_keypoints, orientation=orientation, shape=shape, extractor=extractor)
+    settings = Settings(
+        detector, model, max_keypoints, orientation=orientation, shape=shape, extractor=extractor, device=device
+    )
     with bar() as progress:
         done = reconstruct(
             photos,
@@ -79,6 +83,7 @@ def run(
             ratio=ratio,
             camera=camera,
             mapper=mapper,
+            overwrite=overwrite,
             progress=progress,
         )
         if undistort is not None:

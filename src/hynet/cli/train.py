@@ -25,8 +25,12 @@ from ..training.configuration import LENGTHS, TrainConfig
 from ..training.recipes import RECIPES
 from ..training.run import train
 from ..types import Table
-from . import Report, parse
+from . import Report, parse, terminal_width
 from .progress import bar
+
+TrainingDevice = Annotated[
+    str | None, tyro.conf.arg(help="where it trains: cpu, cuda, cuda:1, mps; by default on a GPU if there is one.")
+]
 
 
 def main(args: list[str]) -> Report:
@@ -38,7 +42,7 @@ def main(args: list[str]) -> Report:
             raise BadInput(
                 f"say which recipe to train, one of {', '.join([*RECIPES, 'keynet'])}; `hynet train --list` explains."
             )
-        args = ["hynet", *args]
+        return _command("RECIPE", RECIPES["hynet"].config, args)
     name, options = args[0], args[1:]
     if name == "keynet":
         return parse(keynet, options, prog="hynet train keynet", description=keynet.__doc__)()
@@ -92,6 +96,7 @@ def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
         validate: tuple[Path, ...] = (),
         validate_on_training: bool = False,
         resume: bool = False,
+        device: TrainingDevice = None,
         config: Annotated[TrainConfig, tyro.conf.arg(name="")] = defaults,
     ) -> Report:
         """Train.
@@ -104,9 +109,17 @@ def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
             resume: go on with the run in that folder, as if it had not stopped.
             config: the recipe's settings.
         """
-        return _train(recipe, config, data, out, validate, resume, validate_on_training)
+        return _train(recipe, config, data, out, validate, resume, validate_on_training, device)
 
-    return parse(command, list(args), prog=f"hynet train {recipe}", description=__doc__)()
+    return parse(command, list(args), prog=f"hynet train {recipe}", description=_described())()
+
+
+def _described() -> str:
+    """The recipes first: they are what to choose from."""
+    width = max(map(len, RECIPES))
+    recipes = [f"  {name.ljust(width)}  {recipe.about}" for name, recipe in RECIPES.items()]
+    recipes += [f"  {'keynet'.ljust(width)}  the Key.Net detector, from photos alone (`hynet train keynet --help`)"]
+    return "\n".join(["RECIPE is one of:", *recipes, "", __doc__ or ""])
 
 
 def _train(
@@ -117,6 +130,7 @@ def _train(
     validate: tuple[Path, ...],
     resume: bool,
     validate_on_training: bool,
+    device: str | None,
 ) -> Report:
     speaks = os.environ.get("RANK", "0") == "0"
     if not speaks:
@@ -133,6 +147,7 @@ def _train(
             validate=validate,
             validate_on_training=validate_on_training,
             resume=resume,
+            device=device,
             watch=show,
             progress=progress,
             recipe_name=recipe,
@@ -168,4 +183,4 @@ def _list() -> Report:
     rows = {name: {"what": recipe.about, "network": recipe.config.network} for name, recipe in RECIPES.items()}
     rows["keynet"] = {"what": "the Key.Net detector, from photos alone", "network": "keynet"}
     data = {name: {"about": recipe.about, "config": asdict(recipe.config)} for name, recipe in RECIPES.items()}
-    return Report(Table("Recipes", ["what", "network"], rows).markdown(), {"recipes": data})
+    return Report(Table("Recipes", ["what", "network"], rows).markdown(terminal_width()), {"recipes": data})

@@ -14,6 +14,7 @@ import tyro
 from .. import pages
 from ..colmap import read_model
 from ..pages import view
+from ..sfm.run_folder import folder_of_photos
 from . import Report
 
 
@@ -21,6 +22,7 @@ def run(
     model: Annotated[Path, tyro.conf.Positional],
     *,
     out: Path | None = None,
+    photos: Path | None = None,
     max_points: int = view.MOST_POINTS,
     rerun: bool = False,
 ) -> Report:
@@ -29,6 +31,7 @@ def run(
     Args:
         model: A folder with a COLMAP model: cameras, images and points3D.
         out: The file to write; view.html, or view.rrd with --rerun.
+        photos: The folder of the photos, for thumbnails at the cameras; by default that of `hynet reconstruct`.
         max_points: The page shows at most so many, drawn at random.
         rerun: Write a Rerun recording of all points in place of the page.
     """
@@ -37,7 +40,9 @@ def run(
     if rerun:
         view.record(found, str(model), out)
     else:
-        pages.write(out, view.page(found, str(model), most=max_points))
+        folder = photos or folder_of_photos(model)
+        named = None if folder is None else {photo.name: folder / photo.name for photo in found.photos}
+        pages.write(out, view.page(found, str(model), most=max_points, photos=named))
     data = {"photos": len(found.photos), "points": len(found.xyz), "page": str(out)}
     how = f"`rerun {out}` opens it" if rerun else "open it in a browser"
     return Report(f"{len(found.photos)} photos, {len(found.xyz):,} points -> {out} ({how})", data)

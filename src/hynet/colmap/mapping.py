@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -10,10 +13,12 @@ from typing import Any
 
 from ..errors import BadData, HynetError, MissingExtra, choose
 from ..system.processes import EndedEarly, Helper
+from ..types import Progress, silent
 from .package import SEED, NotReconstructed, pycolmap
 
 ROBUST = 0.5  # pixels beyond which a match counts less and less
 LARGEST = "largest"
+COUNT = "registered"  # a file of one byte a photo
 
 
 @dataclass(frozen=True)
@@ -28,17 +33,26 @@ class MappingTask:
     threads: int = 1  # with more, the same matches give now this model, now another
 
 
-def map_photos(database: Path, mapper: str = "incremental", asked: MappingTask | None = None) -> Any:
+def map_photos(
+    database: Path,
+    mapper: str = "incremental",
+    asked: MappingTask | None = None,
+    *,
+    photos: int = 0,
+    progress: Progress = silent,
+) -> Any:
     """The largest model, a pycolmap.Reconstruction for `refine`, `write_model` and `as_arrays`.
 
     In a process of its own, which Ctrl-C can end: COLMAP does not listen to it.
+
+    photos: how many there are, for the progress; only the incremental mapper tells how far it is.
     """
     choose(MAPPERS, mapper, "mapper")
     scratch = database.with_name(".mapping")  # COLMAP writes every model it tries
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed here
     scratch.mkdir()
     try:
-        with Helper() as helper:
+        with Helper() as helper, _watched(scratch / COUNT, photos, progress):
             helper.call(f"{__name__}:map_here", database, mapper, asked or MappingTask(), scratch)
         return pycolmap().Reconstruction(scratch / LARGEST)
     except EndedEarly as error:
@@ -49,6 +63,27 @@ def map_photos(database: Path, mapper: str = "incremental", asked: MappingTask |
         raise BadData(f"COLMAP cannot use {database} ({error}); delete it and run the same command again.") from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextmanager
+def _watched(count: Path, photos: int, progress: Progress) -> Iterator[None]:
+    """Tells how many photos are registered, by the size of the file that the mapper lets grow."""
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.3):
+            registered = count.stat().st_size if count.exists() else 0
+            progress(min(registered, photos), photos, "mapping")
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    if progress is not silent:
+        watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if watcher.is_alive():
+            watcher.join()
 
 
 def map_here(database: Path, mapper: str, asked: MappingTask, scratch: Path) -> None:
@@ -94,7 +129,15 @@ def _incremental(colmap: ModuleType, database: Path, scratch: Path, asked: Mappi
     options.triangulation.ignore_two_view_tracks = not asked.two_view_tracks
     options.ba_refine_focal_length = options.ba_refine_extra_params = refined
     options.mapper.abs_pose_refine_focal_length = options.mapper.abs_pose_refine_extra_params = refined
-    return colmap.incremental_mapping(database, scratch, scratch, options)
+    with (scratch / COUNT).open("ab", buffering=0) as count:
+        return colmap.incremental_mapping(
+            database,
+            scratch,
+            scratch,
+            options,
+            initial_image_pair_callback=lambda: count.write(b"12"),
+            next_image_callback=lambda: count.write(b"1"),
+        )
 
 
 def _global(colmap: ModuleType, database: Path, scratch: Path, asked: MappingTask) -> dict[int, Any]:

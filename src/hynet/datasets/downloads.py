@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import gzip
 import hashlib
+import logging
 import lzma
 import os
 import shutil
@@ -24,6 +25,8 @@ from pathlib import Path, PurePosixPath
 
 from ..errors import BadData, BadInput, DataNotFound, choose
 from ..types import Progress, silent
+
+_LOG = logging.getLogger(__name__)
 
 CHUNK = 1 << 20  # bytes
 TRIES = 5  # connections to one mirror that bring nothing new before the next mirror has its turn
@@ -118,6 +121,7 @@ def get(name: str, to: str | Path = "data", progress: Progress = silent, sets: M
             _unpack(part, folder, wanted)
         except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
             failures.append(f"{mirror.url}: {_reason(error)}")
+            _LOG.info("no luck with %s", failures[-1])
         except BadData as error:
             part.unlink(missing_ok=True)  # going on with wrong bytes would never end
             failures.append(f"{mirror.url}: {error}")

@@ -134,6 +134,15 @@ def _mosaic(tiles: Array) -> Array:
     return whole_page.reshape(PER_ROW, PER_ROW, TILE, TILE).swapaxes(1, 2).reshape(MOSAIC, MOSAIC)
 
 
+def scene_names(root: str | Path) -> list[str]:
+    """By number, as in `PatchSet.scenes`; none where the set does not tell its scenes."""
+    try:
+        listed = json.loads((Path(root) / "scene.json").read_text())["scenes"]
+        return [str(scene["name"]) for scene in listed if scene.get("patches")]
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+
+
 def _scenes(root: Path, patches: int) -> Array | None:
     """(P,) scene numbers, from the ranges of scene.json."""
     path = root / "scene.json"

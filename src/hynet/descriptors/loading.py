@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from .weights import fill, from_state, network, open_own, read_state, state_or_n
 
 if TYPE_CHECKING:
     from torch import nn
+
+_LOG = logging.getLogger(__name__)
 
 __all__ = ["ENGINES", "fill", "from_state", "load", "models", "network", "read_state", "state_or_nothing"]
 
@@ -44,7 +47,9 @@ def load(
             raise BadInput(f"{name} needs weights: give the path of a checkpoint or of its published weights.")
         ready = [*ours, *(name for name, row in DESCRIPTORS.items() if not row.learnt)]
         raise BadInput(f"no model {name!r}: there is no such file, and the names are {', '.join(ready)}.")
-    return ENGINES[engine or _engine_for(path, device)](path, device)
+    chosen = engine or _engine_for(path, device)
+    _LOG.info("model %s: %s, by %s", name, path, chosen)
+    return ENGINES[chosen](path, device)
 
 
 def models() -> dict[str, Path]:

@@ -7,24 +7,24 @@ before by the path of their file. Nothing here downloads, and no weights of othe
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import BadInput
 from ..system.parts import FilePart, find_part, open_part
 from ..system.plugins import with_plugins
 
 if TYPE_CHECKING:
-    from ..types import Array, Features
+    from ..types import Features
 
 MAX_KEYPOINTS = 2048  # per photo, by default
 
 
 class PhotoExtractor(Protocol):
-    """Photo to features, in pixels of the original photo, the strongest first."""
+    """Photo (whatever `images.read` takes) to features, in pixels of the original photo, the strongest first."""
 
     ratio: float | None  # the ratio test that suits it; None: none
 
-    def __call__(self, photo: str | Path | Array) -> Features: ...
+    def __call__(self, photo: Any) -> Features: ...
 
 
 # Each is made by `max_keypoints=...`, and from a file by `from_file(path, max_keypoints=...)`.

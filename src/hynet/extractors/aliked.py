@@ -12,7 +12,7 @@ import torch
 from .. import images
 from ..descriptors.loading import state_or_nothing
 from ..errors import BadWeights, need
-from ..types import Array, Features, Keypoints
+from ..types import Features, Keypoints
 
 LONGEST = 1024  # pixels of the longer side, as in LightGlue and hloc
 SIGMA = 1.0  # it has no scale
@@ -45,12 +45,15 @@ class ALIKED:
         return cls(weights, max_keypoints) if KEY in weights else None
 
     @torch.inference_mode()
-    def __call__(self, photo: str | Path | Array) -> Features:
-        picture = images.read_colour(photo)
+    def __call__(self, photo: Any) -> Features:
+        held = images.at_hand(photo)
+        picture = images.read_colour(held)
         height, width = picture.shape[:2]
         small, scale = images.shrink(picture, LONGEST)
         found = self._network(torch.tensor(small).permute(2, 0, 1)[None] / 255)[0]
         xy = images.unshrink(found.keypoints.numpy(), scale)
         sigma = np.full(len(xy), SIGMA / scale)
         keypoints = Keypoints.from_circles(xy, sigma, np.zeros(len(xy)), found.keypoint_scores.numpy())
-        return Features(keypoints, found.descriptors.numpy(), (width, height), self.ratio)
+        return Features(
+            keypoints, found.descriptors.numpy(), (width, height), self.ratio, photo=images.remembered(held)
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import shutil
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import closing
@@ -28,9 +29,10 @@ from . import PhotoExtractor
 from .hloc_file import columns, h5_names, open_features, reading, write_settings
 from .masking import extract_unmasked
 from .patchwise import ORIENTATIONS, Extractor
-from .settings import Settings
+from .settings import PATCHWISE, Settings
 from .standing import orientation_of
 
+_LOG = logging.getLogger(__name__)
 PART = ".part.npz"  # no temporary file of `whole` ends like this
 
 
@@ -44,12 +46,13 @@ class Extracted:
 
 
 def extract_all(
-    photos: str | Path | Sequence[str | Path],
+    photos: str | Path | Sequence[str | Path] | Mapping[str, Path],
     out: str | Path,
     settings: Settings | None = None,
     *,
     jobs: int = 1,
     extract: PhotoExtractor | None = None,
+    overwrite: bool = False,
     progress: Progress = silent,
 ) -> Extracted:
     """Features of every photo into `out`, one group a photo; those of photos that have not changed are kept.
@@ -57,21 +60,24 @@ def extract_all(
     HDF5 files do not survive a crash while they are written. So every photo becomes a small file of its own in
     `out`.parts, and `out` is put together whole at the end: what was done is never lost.
 
+    photos: photos and folders of them, or name -> photo.
     extract: what the settings stand for, by who has it open already.
+    overwrite: replace features that were made with other settings, instead of refusing.
     """
-    out = as_path(out, "the features file")
+    out = images.home(as_path(out, "the features file"))
     if out.is_dir():
         raise BadInput(f"{out} is a folder; give the name of a file in it, such as {out / 'features.h5'}.")
     with alone(out):
-        return _extract_all(photos, out, settings or Settings(), jobs, extract, progress)
+        return _extract_all(photos, out, settings or Settings(), jobs, extract, overwrite, progress)
 
 
 def _extract_all(
-    photos: str | Path | Sequence[str | Path],
+    photos: str | Path | Sequence[str | Path] | Mapping[str, Path],
     out: Path,
     settings: Settings,
     jobs: int,
     extract: PhotoExtractor | None,
+    overwrite: bool,
     progress: Progress,
 ) -> Extracted:
     parts = out.with_name(f"{out.name}.parts")
@@ -79,13 +85,14 @@ def _extract_all(
     masks = find_masks(settings.mask, named)
     extract = extract or settings.open_extractor()  # a wrong name is told here, before anything is written
     if isinstance(extract, Extractor) and extract.orientation == "auto":
-        settings = replace(settings, orientation=_settled(out, parts) or orientation_of([*named.values()]))
+        settled = None if overwrite else _settled(out, parts)
+        settings = replace(settings, orientation=settled or orientation_of([*named.values()]))
         extract = extract.turned_as(settings.orientation)
     # Who calibrates or trains on between two runs does not mix two kinds.
     support = extract.support if isinstance(extract, Extractor) else None
     settings = replace(settings, support=support, weights=weights_of(settings))
-    earlier = _earlier(out, settings)
-    _claim(parts, settings)
+    earlier = _earlier(out, settings, overwrite)
+    _claim(parts, settings, overwrite)
     begun = _begun(parts)
     made = earlier | begun  # a part is younger than what the file holds of its photo
     stale = _stale(made, named, masks)
@@ -94,6 +101,7 @@ def _extract_all(
     kept = earlier.keys() - begun.keys() - stale
     todo = [name for name in named if name in stale or name not in made]
 
+    _LOG.info("%d photos: %d kept, %d to extract", len(named), len(named) - len(todo), len(todo))
     tasks = {name: Task(named[name], masks.get(name), _part(parts, name), settings.precision) for name in todo}
     each = (
         _in_turn(tasks, extract)
@@ -120,12 +128,16 @@ def _extract_all(
     return Extracted(len(kept) + len(new), len(new), dict(sorted(unreadable.items())))
 
 
-def name_photos(photos: str | Path | Sequence[str | Path]) -> dict[str, Path]:
+def name_photos(photos: str | Path | Sequence[str | Path] | Mapping[str, Path]) -> dict[str, Path]:
     """Name -> path: a photo by its file name, those of a folder by their path below it."""
+    if isinstance(photos, Mapping):
+        return dict(photos)
     named: dict[str, Path] = {}
     several = isinstance(photos, Iterable) and not isinstance(photos, str)
     for given in photos if several else [photos]:  # type: ignore[union-attr]
-        path = as_path(given, "a photo, or a folder of photos,")
+        if images.is_url(given):
+            raise BadInput(f"{given} is a URL, which only `hynet match` reads; download the photo first.")
+        path = images.home(as_path(given, "a photo, or a folder of photos,"))
         for photo in images.list_photos(path) if path.is_dir() else [path]:
             name = photo.relative_to(path).as_posix() if path.is_dir() else photo.name
             if named.setdefault(name, photo) != photo:
@@ -194,7 +206,7 @@ def _settled(out: Path, parts: Path) -> str | None:
     return orientation if orientation in ORIENTATIONS and orientation != "auto" else None
 
 
-def _earlier(out: Path, settings: Settings) -> dict[str, str | None]:
+def _earlier(out: Path, settings: Settings, overwrite: bool) -> dict[str, str | None]:
     """The photos in the file, and what each was made from; None in files made before that was noted."""
     if not out.exists():
         return {}
@@ -202,7 +214,10 @@ def _earlier(out: Path, settings: Settings) -> dict[str, str | None]:
     with open_features(out) as file, reading(out):
         made_with = file.attrs.get("settings")
         made_from = {name: file[name].attrs.get("fingerprint") for name in names}
-    _check(made_with, settings, out)
+    if wrong := _problem(made_with, settings, out):
+        if overwrite:
+            return {}
+        raise wrong
     return {name: seen if isinstance(seen, str) else None for name, seen in made_from.items()}
 
 
@@ -224,26 +239,35 @@ def _stale(made: Mapping[str, str | None], photos: Mapping[str, Path], masks: Ma
     return {name for name, content in now.items() if content not in (None, made[name])}
 
 
-def _claim(parts: Path, settings: Settings) -> None:
+def _claim(parts: Path, settings: Settings, overwrite: bool) -> None:
     """Parts of an earlier run are taken up only if they were made alike."""
     note = parts / "settings.json"
-    if note.exists():
-        _check(note.read_text(errors="replace"), settings, parts)
-    else:
+    wrong = _problem(note.read_text(errors="replace"), settings, parts) if note.exists() else None
+    if wrong:
+        if not overwrite:
+            raise wrong
+        shutil.rmtree(parts)
+    if not note.exists():
         with whole(note) as temporary:
             temporary.write_text(_written(settings))
 
 
-def _check(made_with: str | None, settings: Settings, where: Path) -> None:
-    if made_with is None:
-        raise BadInput(f"{where} was not made by `hynet extract`; choose another name, or delete it.")
-    before, now = _noted(made_with), asdict(settings)
+def _problem(made_with: str | None, settings: Settings, where: Path) -> BadInput | None:
+    """Why features there cannot be gone on with: just what is different."""
+    before = _noted(made_with)
     if before is None:
-        raise BadInput(f"{where} was not made by `hynet extract`, or is damaged; choose another name, or delete it.")
-    if changed := [f"{name} was {before.get(name)}, now {now[name]}" for name in now if before.get(name) != now[name]]:
-        raise BadInput(
-            f"{where} was made with other settings ({', '.join(changed)}); choose another name or delete it."
-        )
+        return BadInput(f"{where} was not made by `hynet extract`, or is damaged; choose another name, or --overwrite.")
+    now = _noted(_written(settings)) or {}
+    changed = fingerprints.difference(_by_option(before), _by_option(now))
+    if not changed:
+        return None
+    return BadInput(f"{where} was made with other settings ({changed}); choose another name, or --overwrite.")
+
+
+def _by_option(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """By the names of the command's options; a setting that an older version did not note is at its default."""
+    defaults = json.loads(_written(Settings()))
+    return {PATCHWISE.get(name, name): settings.get(name, default) for name, default in defaults.items()}
 
 
 def _noted(text: object) -> dict[str, Any] | None:
@@ -255,7 +279,7 @@ def _noted(text: object) -> dict[str, Any] | None:
 
 
 def _written(settings: Settings) -> str:
-    return json.dumps(asdict(settings))
+    return json.dumps({name: value for name, value in asdict(settings).items() if name != "device"})
 
 
 def _part(parts: Path, name: str) -> Path:

@@ -38,14 +38,15 @@ class FeaturesFile:
     def from_file(cls, path: Path, max_keypoints: int) -> FeaturesFile:
         return cls(path, max_keypoints)
 
-    def __call__(self, photo: str | Path | Array) -> Features:
+    def __call__(self, photo: Any) -> Features:
         """The strongest, as unit vectors; what others stored need not be in order, nor of length one."""
         if not isinstance(photo, str | Path):
             raise BadInput(f"{self.path} knows photos by their names; give the path of the photo, not its pixels.")
         found = read_h5(self.path, self.name_of(photo), photo)
         best = np.argsort(-found.keypoints.scores, kind="stable")[: self.max_keypoints]
         lengths = np.maximum(np.linalg.norm(found.descriptors[best], axis=1, keepdims=True), 1e-12)
-        return replace(found[best], descriptors=found.descriptors[best] / lengths)
+        descriptors = found.descriptors[best] / lengths
+        return replace(found[best], descriptors=descriptors, photo=images.remembered(photo))
 
     def name_of(self, photo: str | Path) -> str:
         """The photo's name in the file: as much of its path as is one."""

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .. import images
-from ..types import Array, Features
+from ..types import Features
 from . import PhotoExtractor
 from .patchwise import Extractor, check_mask
 
-Picture = str | Path | Array
 
-
-def extract_unmasked(extract: PhotoExtractor, photo: Picture, mask: Picture | None = None) -> Features:
+def extract_unmasked(extract: PhotoExtractor, photo: Any, mask: Any = None) -> Features:
     """Patchwise extraction looks only where it may; the others look everywhere, and what is masked is left out then."""
     if mask is None:
         return extract(photo)

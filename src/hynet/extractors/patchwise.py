@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
 from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
@@ -42,6 +41,7 @@ class Extractor:
     shape: elliptic regions, for surfaces seen from the side: the path of AffNet's weights, or "baumberg".
     upright, affine: short for orientation="upright" and shape="baumberg".
     support: full width of a patch in detector sigmas; None: as calibrated, or as the model was trained.
+    device: where a descriptor that is given by name or path runs, as for `hynet.load`.
     """
 
     def __init__(
@@ -58,7 +58,9 @@ class Extractor:
         support: float | None = None,
         orientation: str = "auto",
         shape: str | Path = "none",
+        device: str | None = None,
     ) -> None:
+        self._asked = {name: value for name, value in locals().items() if name != "self"}
         for name, count in {"max_keypoints": max_keypoints, "longest": longest}.items():
             if not isinstance(count, Integral):
                 raise BadInput(f"{name} must be a whole number, got {count!r}.")
@@ -84,7 +86,7 @@ class Extractor:
                 calibration = saved(descriptor, str(detector))
             detector = open_detector(detector, max_keypoints=max_keypoints, upright=True, **options)
         self.detector = detector
-        self.descriptor = load(descriptor) if isinstance(descriptor, str | Path) else descriptor
+        self.descriptor = load(descriptor, device=device) if isinstance(descriptor, str | Path) else descriptor
         self.longest = longest
         self.max_keypoints = max_keypoints
         # What the photos of the user were found to want, else what the model says of itself.
@@ -95,15 +97,26 @@ class Extractor:
 
     def turned_as(self, orientation: str) -> Extractor:
         """The same with another orientation."""
-        other = copy(self)
+        other = object.__new__(Extractor)
+        other.__dict__.update(self.__dict__)
         other.orientation = orientation
         return other
 
-    def __call__(self, photo: str | Path | Array, mask: str | Path | Array | None = None) -> Features:
-        """The features of a photo, none of them where the mask, a picture of the same size, is black."""
-        image = images.read(photo)
+    def __getstate__(self) -> dict[str, Any]:
+        """For pickle: how it was made, since open networks cannot be sent; and what calibration chose here."""
+        chosen = ("orientation", "support", "ratio", "thresholds")
+        return {"asked": self._asked, "chosen": {name: getattr(self, name) for name in chosen}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state["asked"])  # type: ignore[misc]
+        self.__dict__.update(state["chosen"])
+
+    def __call__(self, photo: Any, mask: Any = None) -> Features:
+        """The features of a photo (whatever `images.read` takes), none where the mask of the same size is black."""
+        held = images.at_hand(photo)
+        image = images.read(held)
         features = self.describe(image, self.detect(image, None if mask is None else images.read(mask)))
-        return features if not isinstance(photo, str | Path) else replace(features, focal=images.focal(photo))
+        return replace(features, focal=images.focal(held), photo=images.remembered(held))
 
     def detect(self, image: Array, mask: Array | None = None) -> Keypoints:
         """(H, W) grey -> Keypoints, turned as asked for; none where the mask (H, W) is zero."""

@@ -83,14 +83,15 @@ class R2D2:
         return cls(weights, max_keypoints) if KEY in weights else None
 
     @torch.inference_mode()
-    def __call__(self, photo: str | Path | Array) -> Features:
-        picture = images.read_colour(photo)
+    def __call__(self, photo: Any) -> Features:
+        held = images.at_hand(photo)
+        picture = images.read_colour(held)
         height, width = picture.shape[:2]
         found = [self._at_scale(level) for level in _levels(picture)]
         xy, sigma, scores, descriptors = (torch.cat(column).numpy() for column in zip(*found, strict=True))
         order = np.argsort(-scores, kind="stable")[: self._max_keypoints]
         keypoints = Keypoints.from_circles(xy[order], sigma[order], np.zeros(len(order)), scores[order])
-        return Features(keypoints, descriptors[order], (width, height), self.ratio)
+        return Features(keypoints, descriptors[order], (width, height), self.ratio, photo=images.remembered(held))
 
     def _at_scale(self, level: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Positions (N, 2) and sigmas (N,) in pixels of the photo, scores (N,), descriptors (N, 128)."""

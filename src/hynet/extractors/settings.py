@@ -20,6 +20,7 @@ PATCHWISE = {
     "score_threshold": "score-threshold",
     "spread": "spread",
     "support": "support",
+    "device": "device",
 }
 
 
@@ -42,6 +43,7 @@ class Settings:
     shape: str = "none"  # or "baumberg", or the path of AffNet's weights
     extractor: str | None = None  # name, weights or features file of an extractor, in place of detector and descriptor
     precision: str | None = None  # of the stored descriptors: "float16" or "int8"; None: as they are, float32
+    device: str | None = None  # where the descriptor runs; says nothing about what the features are, so it is not kept
 
     @property
     def patchwise(self) -> bool:
@@ -65,6 +67,7 @@ class Settings:
             support=self.support,
             orientation=self.orientation,
             shape=self.shape,
+            device=self.device,
         )
 
     def asked_of_patchwise(self) -> list[str]:

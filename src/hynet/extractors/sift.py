@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -22,8 +22,9 @@ class SIFT:
         self._max_keypoints = max_keypoints
         self._sift = cv2.SIFT.create()
 
-    def __call__(self, photo: str | Path | Array) -> Features:
-        image = images.read(photo)
+    def __call__(self, photo: Any) -> Features:
+        held = images.at_hand(photo)
+        image = images.read(held)
         small, scale = images.shrink(image, LONGEST)
         found, histograms = self._sift.detectAndCompute(small, None)
         table = np.array([(*point.pt, point.size, point.angle, point.response) for point in found]).reshape(-1, 5)
@@ -32,7 +33,13 @@ class SIFT:
         xy = images.unshrink(np.column_stack([x, y]), scale)
         keypoints = Keypoints.from_circles(xy, size / 2 / scale, np.radians(degrees), response)
         rows = np.zeros((0, 128), np.float32) if histograms is None else histograms[order]
-        return Features(keypoints, self._normalised(rows), (image.shape[1], image.shape[0]), self.ratio)
+        return Features(
+            keypoints,
+            self._normalised(rows),
+            (image.shape[1], image.shape[0]),
+            self.ratio,
+            photo=images.remembered(held),
+        )
 
     def _normalised(self, histograms: Array) -> Array:
         return histograms / np.maximum(np.linalg.norm(histograms, axis=1, keepdims=True), 1e-12)

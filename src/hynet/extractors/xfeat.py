@@ -42,8 +42,9 @@ class XFeat:
         recognised = [output.name for output in network.get_outputs()] == OUTPUTS
         return cls(network, max_keypoints) if recognised else None
 
-    def __call__(self, photo: str | Path | Array) -> Features:
-        picture = images.read_colour(photo)
+    def __call__(self, photo: Any) -> Features:
+        held = images.at_hand(photo)
+        picture = images.read_colour(held)
         height, width = picture.shape[:2]
         small, _ = images.shrink(picture, LONGEST)
         size = tuple(max(MULTIPLE, side // MULTIPLE * MULTIPLE) for side in small.shape[1::-1])  # (width, height)
@@ -58,7 +59,7 @@ class XFeat:
         scale = np.array([width, height]) / size
         sigma = np.full(len(best), SIGMA * scale.mean())
         keypoints = Keypoints.from_circles((xy[best] + 0.5) * scale - 0.5, sigma, np.zeros(len(best)), scores[best])
-        return Features(keypoints, descriptors, (width, height), self.ratio)
+        return Features(keypoints, descriptors, (width, height), self.ratio, photo=images.remembered(held))
 
 
 def _heat(logits: Array) -> Array:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from PIL import Image
@@ -28,8 +29,10 @@ from .confidence import same_place
 from .turning import stand_alike
 from .verification import THRESHOLDS, verify
 
-Photo = str | Path | Array
+Photo = Any  # whatever `images.read` takes: paths, bytes, open files, URLs, PIL images, arrays, tensors
 Shown = Literal["matches", "keypoints", "patches"]
+_LOG = logging.getLogger(__name__)
+
 PATCHES_SHOWN = 64
 UNCLEAR = 0.1, 0.5  # probabilities between which photos perhaps show one place
 PATCH_SIZE = 32  # pixels, of what is shown of features that were not described patch by patch
@@ -72,17 +75,17 @@ class MatchedPhotos:
         """
         green = self.is_inlier if right is None else right
         keypoints = self.features[0].keypoints, self.features[1].keypoints
+        sizes = [each.image_size for each in self.features]
         if show == "keypoints":
             counts = " and ".join(str(len(each)) for each in keypoints)
-            return drawing.keypoints(
-                self.photos, keypoints, [(f"{counts} keypoints, the strongest shown", drawing.INK)]
-            )
+            words = [(f"{counts} keypoints, the strongest shown", drawing.INK)]
+            return drawing.keypoints(self._in_colour(), keypoints, words, sizes=sizes)
         verdict = f"{self.verdict}; {note}" if note else self.verdict
         caption = [(f"{len(self.matches)} matches, ", drawing.INK), (verdict, drawing.GREEN)]
         if self.overlap is not None and self.overlap < UNCLEAR[1]:
             caption = [(f"{self.place}: ", drawing.RED), (f"{len(self.matches)} matches, {verdict}", drawing.FAINT)]
         if show == "matches":
-            return drawing.matches(self.photos, keypoints, self.matches, green, caption)
+            return drawing.matches(self._in_colour(), keypoints, self.matches, green, caption, sizes=sizes)
         if show != "patches":
             raise BadInput(f"cannot show {show!r}; choose matches, keypoints or patches.")
         order = np.argsort(self.matches.distances, kind="stable")
@@ -93,6 +96,9 @@ class MatchedPhotos:
             for side, (photo, points) in enumerate(zip(self.photos, keypoints, strict=True))
         )
         return drawing.patches(first, second, green[some], [*caption, ("; from the nearest on", drawing.FAINT)])
+
+    def _in_colour(self) -> list[Array]:
+        return [drawing.picture_of(each) for each in self.features]
 
     def save(self, path: str | Path, show: Shown = "matches") -> None:
         """The picture as PNG, JPEG or WebP, by the ending of the name."""
@@ -142,6 +148,7 @@ def match_photos(
     geometry: str = "auto",
     threshold: float | None = None,
     focal: float | tuple[float, float] | None = None,
+    device: str | None = None,
 ) -> MatchedPhotos:
     """Extract, match, verify.
 
@@ -155,6 +162,7 @@ def match_photos(
     geometry: as for `verify`, or "none" to keep all matches.
     focal: focal length in pixels, of both photos or of each; None: by EXIF, where the photos are files that tell it.
     threshold: pixels of the original photo from the geometry, of an inlier; None: as calibrated, else as usual.
+    device: where the model runs, as for `hynet.load`.
     """
     choose({"auto": None, **THRESHOLDS, "none": None}, geometry, "geometry")
     if not isinstance(model, str | Path):
@@ -170,13 +178,16 @@ def match_photos(
         score_threshold=score_threshold,
         spread=spread,
         extractor=str(extractor) if isinstance(extractor, str | Path) else None,
+        device=device,
     )
     if geometry in ("auto", "fundamental"):
         DEGENSAC.start()  # its process is ready by the time there are matches
     clock = _Clock()
     with clock("read"):
+        first, second = images.at_hand(first), images.at_hand(second)
         photos = images.read(first), images.read(second)  # (H, W) grey each
         focals = _focals(focal, first, second)
+        pictures = images.remembered(first), images.remembered(second)
         black = (None, None) if masks is None else (images.read(masks[0]), images.read(masks[1]))
     with clock("load"):
         if extractor is None or isinstance(extractor, str | Path):
@@ -190,7 +201,8 @@ def match_photos(
 
     def compare(features: Sequence[Features]) -> _Compared:
         a, b = (
-            each if known is None else replace(each, focal=known) for each, known in zip(features, focals, strict=True)
+            replace(each, focal=each.focal if known is None else known, photo=shown)
+            for each, known, shown in zip(features, focals, pictures, strict=True)
         )
         with clock("match"):
             matches = found_by(a, b)
@@ -206,6 +218,8 @@ def match_photos(
         found = compare(features)
     matches, fit = found.matches, found.fit
     overlap = None if matches.confidence is None else same_place(matches.confidence, len(fit))
+    _LOG.info("%d matches, %d inliers of geometry %s", len(matches), len(fit), fit.geometry)
+    _LOG.info("seconds: %s", ", ".join(f"{stage} {spent:.2f}" for stage, spent in clock.seconds.items()))
     if geometry == "none":
         fit = Fit(matches, None, np.ones(len(matches), bool))
     return MatchedPhotos(
@@ -261,7 +275,7 @@ def _compared_as_they_stand(
 def _focals(focal: float | tuple[float, float] | None, *photos: Photo) -> list[float | None]:
     """Of each photo, as told or by its EXIF."""
     if focal is None:
-        return [images.focal(photo) if isinstance(photo, str | Path) else None for photo in photos]
+        return [images.focal(photo) for photo in photos]
     told = [*focal] if isinstance(focal, tuple) else [focal, focal]
     if len(told) != 2 or not all(np.isfinite(each) and each > 0 for each in told):
         raise BadInput("give one focal length of both photos, or one of each, in pixels above 0.")

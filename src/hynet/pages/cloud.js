@@ -1,4 +1,5 @@
-// A point cloud and its cameras in WebGL: drag to turn, shift-drag (or right button) to move, wheel or pinch to zoom.
+// A point cloud and its cameras in WebGL: drag to turn, shift-drag (or right button) to move, wheel or pinch to zoom;
+// arrow keys, + and - too.
 // The model comes in #model as JSON: centred, z up, about as large as 1; see view.py.
 const model = JSON.parse(document.getElementById("model").textContent);
 const canvas = document.querySelector("canvas"), label = document.getElementById("label");
@@ -19,24 +20,77 @@ function start() {
   }
 
   const cloud = program(
-    `attribute vec3 xyz; attribute vec3 rgb; uniform mat4 view; uniform float size; varying vec3 colour;
-     void main() { gl_Position = view * vec4(xyz, 1.); gl_PointSize = max(1., size * clamp(sqrt(2.5 / gl_Position.w), .4, 2.5)); colour = rgb; }`,
+    `attribute vec3 xyz; attribute vec3 rgb; attribute float apart; uniform mat4 view; uniform float size; uniform float dense;
+     varying vec3 colour; // as large as the gaps between points, within reason
+     void main() { gl_Position = view * vec4(xyz, 1.); gl_PointSize = dense * clamp(.8 * size * apart / gl_Position.w, 1.5, 6.); colour = rgb; }`,
     `precision mediump float; varying vec3 colour;
      void main() { if (length(gl_PointCoord - .5) > .5) discard; gl_FragColor = vec4(colour, 1.); }`);
   const frame = program(
     `attribute vec3 centre; attribute vec3 way; uniform mat4 view; uniform float size;
      void main() { gl_Position = view * vec4(centre + size * way, 1.); }`,
     `precision mediump float; uniform vec3 ink; void main() { gl_FragColor = vec4(ink, 1.); }`);
-  const buffers = [points, colours, lines].map(data => {
+  const picture = program(
+    `attribute vec3 centre; attribute vec3 way; attribute vec2 at; uniform mat4 view; uniform float size; varying vec2 place;
+     void main() { gl_Position = view * vec4(centre + size * way, 1.); place = at; }`,
+    `precision mediump float; uniform sampler2D atlas; varying vec2 place; void main() { gl_FragColor = texture2D(atlas, place); }`);
+  const thumbnails = model.thumbnails, quads = [];
+  if (thumbnails) thumbnails.cells.forEach((cell, c) => {
+    if (cell < 0) return;
+    const column = cell % thumbnails.columns, row = Math.floor(cell / thumbnails.columns), edge = 0.01; // not the neighbour's
+    const places = [[edge, edge], [1 - edge, edge], [1 - edge, 1 - edge], [edge, 1 - edge]];
+    for (const k of [0, 1, 2, 0, 2, 3]) {
+      const centre = corners.subarray(15 * c, 15 * c + 3), corner = corners.subarray(15 * c + 3 * (k + 1), 15 * c + 3 * (k + 2));
+      quads.push(...centre, ...corner.map((value, axis) => value - centre[axis]),
+        (column + places[k][0]) / thumbnails.columns, (row + places[k][1]) / thumbnails.rows);
+    }
+  });
+  const buffers = [points, colours, lines, bytes(model.spacing), new Float32Array(quads)].map(data => {
     const buffer = gl.createBuffer();
     gl.bindBuffer(gl.ARRAY_BUFFER, buffer);
     gl.bufferData(gl.ARRAY_BUFFER, data, gl.STATIC_DRAW);
     return buffer;
   });
   gl.enable(gl.DEPTH_TEST);
+  const atlas = new Image();
+  let textured = false;
+  if (thumbnails) {
+    atlas.onload = () => {
+      gl.bindTexture(gl.TEXTURE_2D, gl.createTexture());
+      gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGB, gl.RGB, gl.UNSIGNED_BYTE, atlas);
+      for (const [name, value] of [["MIN_FILTER", "LINEAR"], ["MAG_FILTER", "LINEAR"], ["WRAP_S", "CLAMP_TO_EDGE"], ["WRAP_T", "CLAMP_TO_EDGE"]])
+        gl.texParameteri(gl.TEXTURE_2D, gl[`TEXTURE_${name}`], gl[value]);
+      textured = true;
+      redraw();
+    };
+    atlas.src = thumbnails.picture;
+  }
 
-  const home = () => ({target: [0, 0, 0], yaw: model.yaw, pitch: 0.35, distance: 2.2 * model.reach});
-  let eye = home(), pointSize = model.size, cameraSize = 1, hovered = -1, waiting = false;
+  const FOCAL = 1 / Math.tan(Math.PI / 8);
+  let eye, pointSize = 1, cameraSize = 1, hovered = -1, waiting = false;
+  const home = () => { // where all but the farthest points and cameras fill the page
+    eye = {target: [0, 0, 0], yaw: model.yaw, pitch: 0.35, distance: 2.2 * model.reach};
+    const [right, up, back] = axes(), dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+    const placed = (values, stride, step) => Array.from({length: Math.ceil(values.length / stride / step)}, (_, k) => {
+      const place = values.subarray(stride * step * k, stride * step * k + 3);
+      return [right, up, back].map(axis => dot(axis, place));
+    });
+    const all = [[placed(points, 3, Math.max(1, Math.floor(count / 3000))), 0.93], [placed(corners, 15, 1), 0.8]];
+    const groups = all.filter(([group]) => group.length); // and the share of each that must be in sight
+    const middle = [0, 1].map(k => {
+      const ends = groups.map(([group, share]) => quantiles(group.map(place => place[k]), 1 - share, share));
+      return (Math.min(...ends.map(end => end[0])) + Math.max(...ends.map(end => end[1]))) / 2;
+    });
+    const aspect = canvas.clientWidth / canvas.clientHeight, wide = Math.min(1, aspect);
+    const half = [aspect / (FOCAL * wide), 1 / (FOCAL * wide)].map(value => 0.9 * value); // of the page, at a distance of 1
+    const needed = place => Math.max(Math.abs(place[0] - middle[0]) / half[0], Math.abs(place[1] - middle[1]) / half[1]) + place[2];
+    const far = Math.max(...groups.map(([group, share]) => quantiles(group.map(needed), share)[0]));
+    eye.target = [0, 1, 2].map(k => middle[0] * right[k] + middle[1] * up[k]);
+    eye.distance = Math.min(6 * model.reach, Math.max(0.05, far));
+  };
+  const quantiles = (values, ...shares) => {
+    const sorted = [...values].sort((a, b) => a - b);
+    return shares.map(share => sorted[Math.floor(share * (sorted.length - 1))]);
+  };
   const redraw = () => { if (!waiting) { waiting = true; requestAnimationFrame(draw); } };
 
   const screenFromModel = () => multiply(perspective(canvas.clientWidth / canvas.clientHeight), lookAt());
@@ -56,8 +110,21 @@ function start() {
     attribute(cloud, "xyz", buffers[0], 3, gl.FLOAT, 0, 0);
     attribute(cloud, "rgb", buffers[1], 3, gl.UNSIGNED_BYTE, 0, 0);
     gl.uniformMatrix4fv(gl.getUniformLocation(cloud, "view"), false, matrix);
-    gl.uniform1f(gl.getUniformLocation(cloud, "size"), pointSize * dense);
+    attribute(cloud, "apart", buffers[3], 1, gl.UNSIGNED_BYTE, 0, 0);
+    const pixels = canvas.clientHeight / 2 * FOCAL * Math.min(1, canvas.clientWidth / canvas.clientHeight); // of 1, at a distance of 1
+    gl.uniform1f(gl.getUniformLocation(cloud, "size"), pointSize * model.sparse * pixels);
+    gl.uniform1f(gl.getUniformLocation(cloud, "dense"), dense * Math.min(1.5, Math.max(1, pointSize)));
     gl.drawArrays(gl.POINTS, 0, count);
+
+    if (textured && cameraSize > 0) {
+      gl.useProgram(picture);
+      attribute(picture, "centre", buffers[4], 3, gl.FLOAT, 32, 0);
+      attribute(picture, "way", buffers[4], 3, gl.FLOAT, 32, 12);
+      attribute(picture, "at", buffers[4], 2, gl.FLOAT, 32, 24);
+      gl.uniformMatrix4fv(gl.getUniformLocation(picture, "view"), false, matrix);
+      gl.uniform1f(gl.getUniformLocation(picture, "size"), cameraSize);
+      gl.drawArrays(gl.TRIANGLES, 0, quads.length / 8);
+    }
 
     gl.useProgram(frame);
     attribute(frame, "centre", buffers[2], 3, gl.FLOAT, 24, 0);
@@ -108,7 +175,7 @@ function start() {
   }
 
   function perspective(aspect) {
-    const f = 1 / Math.tan(Math.PI / 8), near = eye.distance / 100, far = eye.distance + 100;
+    const f = FOCAL, near = eye.distance / 100, far = eye.distance + 100;
     const wide = Math.min(1, aspect); // in a narrow window the width decides
     return [f * wide / aspect, 0, 0, 0, 0, f * wide, 0, 0, 0, 0, (far + near) / (near - far), -1, 0, 0, 2 * far * near / (near - far), 0];
   }
@@ -120,9 +187,9 @@ function start() {
     return product;
   }
 
-  function cameraAt(x, y) { // the camera whose centre is nearest to a place on the screen, if one is near
+  function cameraAt(x, y, nearest = 14) { // the camera whose centre is nearest to a place on the screen, if one is near
     const matrix = screenFromModel();
-    let found = -1, nearest = 14;
+    let found = -1;
     for (let c = 0; c < cameras; c++) {
       const [X, Y, Z] = corners.subarray(15 * c, 15 * c + 3);
       const [px, py, , w] = [0, 1, 2, 3].map(r => matrix[r] * X + matrix[4 + r] * Y + matrix[8 + r] * Z + matrix[12 + r]);
@@ -149,10 +216,21 @@ function start() {
     const c = cameraAt(x, y);
     label.hidden = c < 0;
     if (c >= 0) {
-      label.textContent = `${model.names[c]} (${model.seen[c].toLocaleString()} points)`;
+      label.querySelector("span").textContent = `${model.names[c]} (${model.seen[c].toLocaleString()} points)`;
+      showThumbnail(c);
       label.style.transform = `translate(${Math.min(x + 14, canvas.clientWidth - label.offsetWidth - 8)}px, ${y + 14}px)`;
     }
     if (c !== hovered) { hovered = c; redraw(); }
+  }
+
+  function showThumbnail(c) {
+    const small = label.querySelector("canvas"), cell = textured ? thumbnails.cells[c] : -1;
+    small.hidden = cell < 0;
+    if (cell < 0) return;
+    const [width, height] = [atlas.width / thumbnails.columns, atlas.height / thumbnails.rows], aspect = thumbnails.aspects[c];
+    [small.width, small.height] = aspect > 1 ? [2 * width, 2 * height / aspect] : [2 * width * aspect, 2 * height];
+    small.getContext("2d").drawImage(atlas, cell % thumbnails.columns * width, Math.floor(cell / thumbnails.columns) * height,
+      width, height, 0, 0, small.width, small.height);
   }
 
   function move(dx, dy) {
@@ -188,16 +266,24 @@ function start() {
   });
   canvas.addEventListener("pointerup", event => {
     held.delete(event.pointerId);
-    const c = cameraAt(event.clientX, event.clientY);
-    if (travelled < 4 && c >= 0) lookThrough(c);
+    const finger = event.pointerType === "touch", c = cameraAt(event.clientX, event.clientY, finger ? 30 : 14);
+    if (travelled < (finger ? 12 : 4) && c >= 0) lookThrough(c);
   });
   canvas.addEventListener("pointercancel", event => held.delete(event.pointerId));
   canvas.addEventListener("wheel", event => { event.preventDefault(); zoom(Math.exp(event.deltaY * 0.001)); }, {passive: false});
   canvas.addEventListener("contextmenu", event => event.preventDefault());
   document.getElementById("points").addEventListener("input", event => { pointSize = +event.target.value; redraw(); });
   document.getElementById("cameras").addEventListener("input", event => { cameraSize = +event.target.value; redraw(); });
-  document.getElementById("home").addEventListener("click", () => { eye = home(); redraw(); });
+  document.getElementById("home").addEventListener("click", () => { home(); redraw(); });
+  addEventListener("keydown", event => {
+    const turns = {ArrowLeft: [0.1, 0], ArrowRight: [-0.1, 0], ArrowUp: [0, 0.1], ArrowDown: [0, -0.1]}[event.key];
+    if (event.target.tagName === "INPUT" || !turns && !"+-".includes(event.key)) return;
+    if (turns) [eye.yaw, eye.pitch] = [eye.yaw + turns[0], Math.min(1.55, Math.max(-1.55, eye.pitch + turns[1]))];
+    else zoom(event.key === "+" ? 0.9 : 1.1);
+    redraw();
+  });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   addEventListener("resize", redraw);
+  home();
   redraw();
 }

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import cv2
 import numpy as np
+from PIL import Image
 
-from .. import pages
+from .. import images, pages
 from ..colmap import Model, ModelPhoto
-from ..errors import BadInput, need
+from ..errors import BadInput, UnreadableImage, need
 from ..system.files import whole
 from ..types import Array
 from . import escape
 
 MOST_POINTS = 200_000  # a page of some 4 MB; more are thinned at random
+SPARSE = 0.03  # how far apart points are, on the page, that have no neighbours
+THUMBNAILS = {150: 96, 600: 48, 2400: 24}  # up to so many photos -> pixels a side; a page of more has none
 FAR = 85  # percent of the points are within a distance of 1 on the page
-LENGTH = 0.35  # of a camera as it is drawn, in distances between neighbouring cameras
+LENGTH = 0.6  # of a camera as it is drawn, in distances between neighbouring cameras
 
 
-def page(model: Model, title: str, *, most: int = MOST_POINTS) -> str:
-    """Points and cameras, centred, with z up and about as large as 1: all that the script has to do is turn it."""
+def page(model: Model, title: str, *, most: int = MOST_POINTS, photos: Mapping[str, Any] | None = None) -> str:
+    """Points and cameras, centred, with z up and about as large as 1: all that the script has to do is turn it.
+
+    photos: name -> photo (whatever `images.read` takes), for thumbnails at the cameras.
+    """
     if most < 1:
         raise BadInput(f"the page must show at least one point, not {most}.")
     if not model.photos:
@@ -35,8 +44,12 @@ def page(model: Model, title: str, *, most: int = MOST_POINTS) -> str:
 
     shown = f"{len(keep):,} of {len(model.xyz):,} points" if len(keep) < len(model.xyz) else f"{len(keep):,} points"
     frusta = placed(_frusta(model, _length(model)))  # (C, 5, 3)
+    points = placed(model.xyz[keep])
+    spacing = _spacing(points)
     data = {
-        "points": _packed(placed(model.xyz[keep]), np.float32),
+        "points": _packed(points, np.float32),
+        "spacing": _packed(np.rint(spacing / SPARSE * 255), np.uint8),  # in 255ths of "sparse"
+        "sparse": SPARSE,
         "colours": _packed(colours(model)[keep], np.uint8),
         "frusta": _packed(frusta, np.float32),
         "names": [photo.name for photo in model.photos],
@@ -44,17 +57,18 @@ def page(model: Model, title: str, *, most: int = MOST_POINTS) -> str:
         "depths": [round(_depth(model, photo) * scale, 4) for photo in model.photos],
         "yaw": _yaw(frusta[:, 0]),
         "reach": float(np.clip(np.percentile(np.linalg.norm(frusta[:, 0], axis=1), 90), 1, 5)),  # in sight at first
-        "size": 2 if len(keep) > 20_000 else 4,  # pixels of a point
+        "thumbnails": None if photos is None else _thumbnails(model, photos),
     }
     # "<" would end the script element where a photo's name holds </script>
     inline = json.dumps(data).replace("<", "\\u003c")
     body = f"""<canvas></canvas>
 <aside><b>{escape(title)}</b> <span>{shown}, {len(model.photos)} photos</span>
-<label>points <input id="points" type="range" min="0.5" max="8" step="0.1" value="{data["size"]}"></label>
+<label>points <input id="points" type="range" min="0.2" max="4" step="0.05" value="1"></label>
 <label>cameras <input id="cameras" type="range" min="0" max="4" step="0.05" value="1"></label>
 <button id="home">reset</button>
-<small id="help">drag: turn; shift-drag: move; wheel: zoom; click a camera: look through it</small></aside>
-<div id="label" hidden></div>
+<small id="help"><span class="mice">drag: turn; shift-drag: move; wheel: zoom; click a camera: look through it</span>
+<span class="fingers">one finger: turn; two: move and zoom; tap a camera: look through it</span></small></aside>
+<div id="label" hidden><canvas hidden></canvas><span></span></div>
 <script type="application/json" id="model">{inline}</script>"""
     return pages.page(title, body, scripts=[pages.asset("cloud.js")], kind="cloud")
 
@@ -129,7 +143,7 @@ def _length(model: Model) -> float:
     np.fill_diagonal(apart, np.inf)
     scale = _placement(model)[2]
     nearest = float(np.median(apart.min(1))) if len(centres) > 1 else 1 / scale
-    return float(np.clip(LENGTH * nearest, 0.02 / scale, 0.15 / scale))
+    return float(np.clip(LENGTH * nearest, 0.02 / scale, 0.2 / scale))
 
 
 def _depth(model: Model, photo: ModelPhoto) -> float:
@@ -144,6 +158,46 @@ def _yaw(centres: Array) -> float:
     """From where the cameras are, so that the page opens with a view that someone took."""
     x, y, _ = centres.mean(0)
     return float(np.arctan2(y, x)) if np.hypot(x, y) > 1e-9 else 0.0
+
+
+def _spacing(points: Array) -> Array:
+    """(M,) how far each point is from its neighbours, about: from how many share its cell of a grid, and SPARSE alone.
+
+    Points lie on surfaces, so that a cell with four times as many has them half as far apart.
+    """
+    if not len(points):
+        return np.zeros(0)
+    cells = np.floor(points / SPARSE).clip(-(2**30), 2**30).astype(np.int64)
+    _, mine, counts = np.unique(cells, axis=0, return_inverse=True, return_counts=True)
+    return SPARSE / np.sqrt(counts[mine.ravel()])
+
+
+def _thumbnails(model: Model, photos: Mapping[str, Any]) -> dict[str, Any] | None:
+    """One picture of square cells, row by row: which cell is whose photo, -1 for those that cannot be read."""
+    side = next((side for most, side in THUMBNAILS.items() if len(model.photos) <= most), None)
+    if side is None:
+        return None
+    cells: list[int] = []
+    pictures: list[Array] = []
+    for photo in model.photos:
+        try:
+            small = images.thumbnail(photos[photo.name], 2 * side)
+        except (KeyError, UnreadableImage):
+            cells.append(-1)
+            continue
+        cells.append(len(pictures))
+        pictures.append(cv2.resize(small, (side, side), interpolation=cv2.INTER_AREA))
+    if not pictures:
+        return None
+    columns = int(np.ceil(np.sqrt(len(pictures))))
+    blank = [np.zeros((side, side, 3), np.uint8)] * (-len(pictures) % columns)
+    rows = [*pictures, *blank]
+    atlas = np.vstack([np.hstack(rows[start : start + columns]) for start in range(0, len(rows), columns)])
+    content = io.BytesIO()
+    Image.fromarray(atlas).save(content, "JPEG", quality=80)
+    picture = f"data:image/jpeg;base64,{base64.b64encode(content.getvalue()).decode()}"
+    aspects = [round(photo.camera.size[0] / photo.camera.size[1], 3) for photo in model.photos]
+    return {"picture": picture, "cells": cells, "columns": columns, "rows": len(rows) // columns, "aspects": aspects}
 
 
 def _packed(values: Array, kind: type) -> str:

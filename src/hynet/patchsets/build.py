@@ -34,8 +34,9 @@ from ..system.files import make_folder, whole
 from ..system.locks import alone
 from ..system.machine import cores
 from ..system.processes import end_with
-from ..types import Array, PatchSet, Progress, silent
+from ..types import Array, Progress, silent
 from . import assembly, correspondence
+from .sheet import sheet as sheet
 
 
 @dataclass(frozen=True)
@@ -58,10 +59,12 @@ def build(
     hard_share: float = 1 / 3,
     workers: int | None = None,
     mapping_threads: int = 1,
+    overwrite: bool = False,
     progress: Progress = silent,
 ) -> dict[str, Any]:
     """Make the set, or extend it by new folders; each folder is one scene. Returns what scene.json says.
 
+    overwrite: make every scene again where the set was made with other settings, instead of refusing.
     mapping_threads: of each scene; more than one is faster, but the same photos then give a slightly different set.
 
     hard_share: at least this share of the corresponding pairs are ones that SIFT matching missed (as far as there are
@@ -76,28 +79,12 @@ def build(
     scenes = _named(folders)
     colmap.pycolmap()  # a missing package is told before anything is read
     with alone(make_folder(out)):
-        _refuse_other_settings(parts, settings)
+        if _made_otherwise(parts, settings, overwrite):
+            shutil.rmtree(parts)
         todo = {name: photos for name, photos in scenes.items() if not _is_done(parts / name, photos)}
         _make_parts(todo, parts, settings, workers, mapping_threads, progress)
         progress(len(todo), len(todo), "writing the set")
         return assembly.assemble(out, asdict(settings), hard_share)
-
-
-def sheet(patch_set: PatchSet, rows: int = 24, columns: int = 8, seed: int = 0) -> Array:
-    """A picture of random points, one a row, with as many of their patches as fit: (H, W) uint8."""
-    rng = np.random.default_rng(seed)
-    points = np.unique(patch_set.points)
-    order = np.argsort(patch_set.points, kind="stable")
-    starts = np.searchsorted(patch_set.points[order], points)
-    ends = np.searchsorted(patch_set.points[order], points, "right")
-    size, gap = patch_set.patches.shape[1], 4
-    chosen = np.sort(rng.choice(len(points), min(rows, len(points)), replace=False))
-    picture = np.full((len(chosen) * (size + gap) + gap, columns * (size + gap) + gap), 255, np.uint8)
-    for line, point in enumerate(chosen):
-        for column, row in enumerate(order[starts[point] : ends[point]][:columns]):
-            y, x = gap + line * (size + gap), gap + column * (size + gap)
-            picture[y : y + size, x : x + size] = patch_set.patches[row]
-    return picture
 
 
 def _named(folders: Sequence[str | Path]) -> dict[str, Path]:
@@ -114,15 +101,17 @@ def _named(folders: Sequence[str | Path]) -> dict[str, Path]:
     return scenes
 
 
-def _refuse_other_settings(parts: Path, settings: PatchSettings) -> None:
-    for part in assembly.finished(parts).values():
-        theirs = part["settings"]
-        for field, value in asdict(settings).items():
-            if theirs.get(field) != value:
-                raise BadInput(
-                    f"{parts.parent} was made with {field} {theirs.get(field)}, now it is {value}; "
-                    f"choose another folder, or remove {parts} to make every scene again."
-                )
+def _made_otherwise(parts: Path, settings: PatchSettings, overwrite: bool) -> bool:
+    """Whether scenes there were made with other settings, which only `overwrite` allows."""
+    theirs = [part["settings"] for part in assembly.finished(parts).values()]
+    now = asdict(settings)
+    changed = next((fingerprints.difference(before, now) for before in theirs if before != now), "")
+    if changed and not overwrite:
+        raise BadInput(
+            f"{parts.parent} was made with other settings ({changed}); choose another folder, or --overwrite to make "
+            "every scene again."
+        )
+    return bool(changed)
 
 
 def _is_done(part: Path, folder: Path) -> bool:

@@ -15,7 +15,7 @@ from ..colmap import Funnel, Model, NotReconstructed
 from ..errors import UnreadableImage
 from ..system import fingerprints
 from ..system.files import whole
-from ..types import Array, Table
+from ..types import Array, Progress, Table, silent
 from .run_folder import write_json
 
 
@@ -59,7 +59,12 @@ class Reconstructed:
 
 
 def map_folder(
-    out: Path, photos: Mapping[str, Path], unreadable: Mapping[str, str], mapper: str, known_cameras: bool
+    out: Path,
+    photos: Mapping[str, Path],
+    unreadable: Mapping[str, str],
+    mapper: str,
+    known_cameras: bool,
+    progress: Progress = silent,
 ) -> Reconstructed:
     """From disk, where the model there was made from the same matches."""
     funnel = colmap.read_funnel(out / "database.db")
@@ -71,7 +76,7 @@ def map_folder(
             return Reconstructed(**{**told, "model": str(out), "photos": len(photos), "unreadable": dict(unreadable)})
     verified = {pair: count for pair, count in funnel.inliers.items() if count}
     try:
-        mapped = _mapped(out / "database.db", mapper, known_cameras)
+        mapped = _mapped(out / "database.db", mapper, known_cameras, len(funnel.keypoints), progress)
     except NotReconstructed:
         raise NotReconstructed(
             f"the {len(funnel.keypoints)} photos overlap too little to be reconstructed, or show the scene from one "
@@ -98,13 +103,14 @@ def _earlier_table(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _mapped(database: Path, mapper: str, known_cameras: bool) -> Any:
+def _mapped(database: Path, mapper: str, known_cameras: bool, photos: int, progress: Progress) -> Any:
     """Points that only two photos see are left out, as COLMAP does, except where nothing can be mapped without."""
     asked = colmap.MappingTask(known_cameras=known_cameras, refined=True)
     try:
-        return colmap.map_photos(database, mapper, asked)
+        return colmap.map_photos(database, mapper, asked, photos=photos, progress=progress)
     except NotReconstructed:
-        return colmap.map_photos(database, mapper, replace(asked, two_view_tracks=True))
+        again = replace(asked, two_view_tracks=True)
+        return colmap.map_photos(database, mapper, again, photos=photos, progress=progress)
 
 
 def _digest(funnel: Funnel, mapper: str, known_cameras: bool) -> str:

@@ -6,11 +6,12 @@ was, photos added to the folder are added to the model, and a run that is done c
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import colmap
+from .. import colmap, images
 from ..colmap import NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
 from ..extractors.folder import extract_all, find_masks, name_photos
@@ -29,6 +30,8 @@ from .mapping import Reconstructed, map_folder
 from .matches import match_all
 from .run_folder import check_photos, note_of_run, says_what_is_kept, write_json
 
+_LOG = logging.getLogger(__name__)
+
 KEYPOINTS = 4096  # per photo, by default
 
 
@@ -44,6 +47,7 @@ def reconstruct(
     camera: str = "auto",
     mapper: str = "incremental",
     jobs: int = 0,
+    overwrite: bool = False,
     progress: Progress = silent,
 ) -> Reconstructed:
     """Photos in a folder -> a COLMAP model in the folder `out`.
@@ -57,8 +61,10 @@ def reconstruct(
         without size, mutual ones.
     camera: "auto" (by EXIF), "shared" (one for all photos of a size), or a known one such as "PINHOLE,fx,fy,cx,cy".
     jobs: processes that describe and threads that match; 0 means one per core.
+    overwrite: make the model anew where `out` has one made with other settings or photos, instead of refusing.
     """
-    out = as_path(out, "the folder for the model")
+    out = images.home(as_path(out, "the folder for the model"))
+    photos = images.home(as_path(photos, "the folder of the photos"))
     colmap.pycolmap()  # a missing package is told before anything is read
     named = name_photos(_folder(photos))
     _check(named, pairs, camera, mapper)
@@ -76,13 +82,15 @@ def reconstruct(
     file = out / "features.h5" if features is None else Path(features)
     masks = find_masks(settings.mask, named) if features is None else {}
     with alone(make_folder(out)), says_what_is_kept(out):
-        note = note_of_run(out, Path(photos), file, _options(settings, features, matches, ratio, camera))
+        note = note_of_run(out, Path(photos), file, _options(settings, features, matches, ratio, camera), overwrite)
         contents = {name: fingerprints.photo(photo, masks.get(name)) for name, photo in named.items()}
-        check_photos(out, contents)
+        check_photos(out, contents, overwrite)
         if extract is None:
             unreadable = _missing(named, file)
         else:
-            done = extract_all(photos, file, settings, jobs=jobs, extract=extract, progress=progress)
+            done = extract_all(
+                photos, file, settings, jobs=jobs, extract=extract, overwrite=overwrite, progress=progress
+            )
             unreadable = _enough(len(named), done.unreadable)
         readable = {name: named[name] for name in named if name not in unreadable}
         seen = {name: contents[name] for name in readable}
@@ -90,17 +98,19 @@ def reconstruct(
         with colmap.opened(out / "database.db") as store:
             _add_photos(store, readable, file, camera)
             chosen = _chosen_pairs(pairs, store, file, matched)
+            _LOG.info("matching %d pairs of %d photos", len(chosen), len(store.names))
             matcher = Consensus() if ratio is None else Nearest(ratio)
             match_all(store, file, chosen, matcher=matcher, threads=jobs, matched=matched, progress=progress)
-        progress(0, 1, "mapping")  # COLMAP does not say how far it is
-        return map_folder(out, named, unreadable, mapper=mapper, known_cameras=camera not in ("auto", "shared"))
+        progress(0, len(readable), "mapping")
+        known_cameras = camera not in ("auto", "shared")
+        return map_folder(out, named, unreadable, mapper, known_cameras, progress)
 
 
 # --- At the door ---
 
 
 def _folder(photos: str | Path) -> Path:
-    if not as_path(photos, "the folder of the photos").is_dir():
+    if not Path(photos).is_dir():
         raise DataNotFound(f"no folder {photos}; give the folder that holds the photos.")
     return Path(photos)
 

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..colmap import MODEL_FILES
 from ..errors import BadData, BadInput
+from ..system import fingerprints
 from ..system.files import whole
 
 
@@ -22,7 +24,9 @@ def says_what_is_kept(out: Path) -> Iterator[None]:
         raise
 
 
-def note_of_run(out: Path, photos: Path, features: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
+def note_of_run(
+    out: Path, photos: Path, features: Path, settings: Mapping[str, Any], overwrite: bool
+) -> dict[str, Any]:
     """What photos.json will say. Matches of an earlier run are taken up only if they were made alike."""
     inside = features.parent == out  # then the folder may be moved
     note = {
@@ -31,10 +35,27 @@ def note_of_run(out: Path, photos: Path, features: Path, settings: Mapping[str, 
         "settings": dict(settings),
     }
     before = earlier_note(out)
-    if before and any(before[key] != note[key] for key in ("features", "settings")):
-        made_with = {**before["settings"], "features": before["features"]}
-        raise BadInput(f"{out} was made with other settings ({made_with}); choose another folder, or delete it.")
+    if before and (changed := fingerprints.difference(_made_with(before), _made_with(note))):
+        if not overwrite:
+            raise BadInput(f"{out} was made with other settings ({changed}); choose another folder, or --overwrite.")
+        clear(out)
     return note
+
+
+def _made_with(note: Mapping[str, Any]) -> dict[str, Any]:
+    return {**note["settings"], "features": note["features"]}
+
+
+def clear(out: Path) -> None:
+    """What an earlier run made of its features, for one that is made otherwise; the note goes last."""
+    for name in (
+        "table.json",
+        "table.md",
+        *MODEL_FILES,
+        *(f"database.db{end}" for end in ("", "-wal", "-shm")),
+        "photos.json",
+    ):
+        (out / name).unlink(missing_ok=True)
 
 
 def earlier_note(out: Path) -> dict[str, Any]:
@@ -50,15 +71,30 @@ def earlier_note(out: Path) -> dict[str, Any]:
         ) from None
 
 
-def check_photos(out: Path, contents: Mapping[str, str | None]) -> None:
+def folder_of_photos(out: Path) -> Path | None:
+    """Where the photos of a model are, if photos.json says it and they still are."""
+    try:
+        folder = Path(json.loads((out / "photos.json").read_text())["photos"])
+        return folder if folder.is_dir() else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def check_photos(out: Path, contents: Mapping[str, str | None], overwrite: bool) -> None:
     """Those that are in the model already must still be there, and the same: it keeps what it saw of them."""
     for name, before in earlier_note(out).get("contents", {}).items():
+        if contents.get(name) == before and name in contents:
+            continue
+        if overwrite:
+            clear(out)
+            return
         if name not in contents:
-            raise BadInput(f"{out} also holds {name}, which is not in the folder; choose another folder for the model.")
-        if contents[name] != before:
             raise BadInput(
-                f"{out} was made from another photo {name}, or with another mask; choose another folder for the model."
+                f"{out} also holds {name}, which is not in the folder; choose another --out, or --overwrite."
             )
+        raise BadInput(
+            f"{out} was made from another photo {name}, or with another mask; choose another --out, or --overwrite."
+        )
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

@@ -7,6 +7,7 @@ files(*paths)           a data set: names and contents, read once and then only 
 code(*modules)          our code with its weights, and the libraries under it
 arrays(*columns)        arrays in memory
 values(key)             plain JSON values
+difference(before, now) what has changed between two settings, for a sentence
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -48,6 +49,13 @@ def weights(path: Path) -> str | None:
     if path.is_dir():
         return values([(each.name, content(each)) for each in sorted(path.iterdir()) if each.is_file()])
     return content(path) if path.is_file() else None
+
+
+def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Just the settings that are not what they were, by the names of options; "" where all are."""
+    names = dict.fromkeys([*before, *now])
+    changed = [name for name in names if before.get(name) != now.get(name)]
+    return ", ".join(f"{name.replace('_', '-')} was {before.get(name)}, now {now.get(name)}" for name in changed)
 
 
 def photo(path: Path, mask: Path | None = None) -> str | None:

@@ -62,15 +62,17 @@ def train(
     watch: Watch = unwatched,
     network: OwnNetwork | None = None,
     loss: Loss | None = None,
+    device: str | None = None,
 ) -> Trained:
     """Train on the named sets, into a run folder; `watch` is shown every line of the log.
 
     A network and a loss of one's own take the place of those that the config names.
+    device: where it trains; None: on a GPU if there is one.
     """
     keep_memory_mapped()
     out = Path(out)
     validate = validate or {}
-    device = "cuda" if torch.cuda.is_available() else "cpu"
+    device = _present(device) or ("cuda" if torch.cuda.is_available() else "cpu")
     about = checkpoints.about(recipe, config, data)
     if checkpoint := _previous(out, about, resume):
         state = start(replace(config, start_from=None), device, network)
@@ -232,6 +234,15 @@ def _validate(state: State, sets: ValidationSets, out: Path, about: Mapping[str,
 def _save(path: Path, content: Mapping[str, Any], about: Mapping[str, Any]) -> None:
     if distributed.rank() == 0 and all(weights.isfinite().all() for weights in content["network"].values()):
         checkpoints.save(path, {**content, "about": dict(about)})
+
+
+def _present(device: str | None) -> str | None:
+    """The device, if torch knows it and it is there."""
+    try:
+        torch.empty(0, device=device or "cpu")
+    except (RuntimeError, AssertionError):
+        raise BadInput(f"there is no device {device!r}; leave the device out, or name one that torch has.") from None
+    return device
 
 
 def _previous(out: Path, about: Mapping[str, Any], resume: bool) -> dict[str, Any] | None:

@@ -34,6 +34,7 @@ def train(
     network: str | nn.Module | Callable[[], nn.Module] | None = None,
     loss: str | Callable[..., Any] | None = None,
     resume: bool = False,
+    device: str | None = None,
     watch: Watch = unwatched,
     progress: Progress = silent,
     recipe_name: str | None = None,
@@ -57,6 +58,7 @@ def train(
         loss: in place of the recipe's, a name of LOSSES; or a function of raw anchors and positives (N, D) that returns
             LossTerms.
         resume: go on with the run in that folder.
+        device: where it trains, such as "cpu" or "cuda:1"; None: on a GPU if there is one.
         watch: is shown every line of the log.
         recipe_name: what the run is called; None: the recipe's own name, or "custom".
         settings: fields of TrainConfig that differ from the recipe's.
@@ -91,6 +93,7 @@ def train(
         watch=watch,
         network=None if isinstance(network, str) else network,
         loss=None if isinstance(loss, str) else loss,
+        device=device,
     )
 
 

@@ -33,6 +33,7 @@ class Curves:
     y: str
     lines: Mapping[str, Curve]  # method -> curve
     log_x: bool = False
+    level: float | None = None  # a line across, where methods are compared: 95 for FPR@95
 
 
 @dataclass(frozen=True)

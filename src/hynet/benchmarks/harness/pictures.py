@@ -16,5 +16,5 @@ def drawn(picture: Curves | Bars, names: Mapping[str, str]) -> list[Chart]:
             charts.bars(panel, values, picture.marks.get(panel, {}), names) for panel, values in picture.panels.items()
         ]
     lines = {names.get(method, method): line for method, line in picture.lines.items()}
-    chart = charts.curves(picture.title, lines, x=picture.x, y=picture.y, log_x=picture.log_x)
+    chart = charts.curves(picture.title, lines, x=picture.x, y=picture.y, log_x=picture.log_x, level=picture.level)
     return [] if chart is None else [chart]

@@ -54,9 +54,9 @@ def table(evaluation: Evaluation) -> Table:
     return own if evaluation.paper is None else own.beside(evaluation.paper)
 
 
-def markdown(evaluation: Evaluation) -> str:
-    """The table, what is surely different, and the notes."""
-    parts = [table(evaluation).markdown()]
+def markdown(evaluation: Evaluation, width: int | None = None) -> str:
+    """The table, what is surely different, and the notes; tables at most `width` characters wide."""
+    parts = [table(evaluation).markdown(width)]
     if evaluation.comparisons:
         names = shown(evaluation.rows)
         columns = list(dict.fromkeys(each.column for each in evaluation.comparisons))
@@ -65,7 +65,7 @@ def markdown(evaluation: Evaluation) -> str:
             low, high = each.interval
             name = f"{names.get(each.method, each.method)} - {names.get(each.rival, each.rival)}"
             rows.setdefault(name, {})[each.column] = f"{each.difference:+.2f} [{low:+.2f}, {high:+.2f}]"
-        parts.append(Table("Differences on the same samples, 95% by paired bootstrap", columns, rows).markdown())
+        parts.append(Table("Differences on the same samples, 95% by paired bootstrap", columns, rows).markdown(width))
     if evaluation.notes:
         parts.append("\n".join(f"- {note}" for note in evaluation.notes))
     return "\n\n".join(parts)

@@ -133,7 +133,9 @@ def _reconstruct(folder: Path, choice: Choice, tell: Any) -> None:
     tell(stage="features", done=0, total=len(list((folder / PHOTOS).iterdir())))
     done = reconstruct(folder / PHOTOS, model, settings=settings, ratio=choice.ratio, progress=progress)
     found = read_model(model)
-    pages.write(folder / "view.html", view.page(found, f"{done.registered} of {done.photos} photos"))
+    thumbnails = {photo.name: folder / PHOTOS / photo.name for photo in found.photos}
+    page = view.page(found, f"{done.registered} of {done.photos} photos", photos=thumbnails)
+    pages.write(folder / "view.html", page)
     with zipfile.ZipFile(folder / "model.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         for name in (*MODEL_FILES, "points.ply", "table.md"):
             if (model / name).is_file():  # older pycolmap writes no frames and rigs

@@ -1,10 +1,13 @@
-"""Photo file or array -> grey pixels, or one sentence that says why not. The only file that decodes photos."""
+"""Any photo -> grey or colour pixels, or one sentence that says why not. The only file that decodes photos."""
 
 from __future__ import annotations
 
+import io
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -12,8 +15,12 @@ import cv2
 import numpy as np
 from PIL import ExifTags, Image, ImageOps
 
-from .errors import BadInput, DataNotFound, UnreadableImage
-from .types import Array
+from ..errors import BadInput, DataNotFound, MissingExtra, UnreadableImage, need
+from ..types import Array
+from .sources import Content
+from .sources import at_hand as at_hand
+from .sources import home as home
+from .sources import is_url as is_url
 
 # The biggest phone photos have 200 megapixels; a file that claims more than this is refused before it is decoded.
 MAX_PIXELS = 250_000_000
@@ -23,33 +30,64 @@ BOMB_BYTES, BOMB_RATIO = 256_000_000, 100
 
 # Named, so that Pillow tries no other: its EPS reader, for one, would start another program.
 FORMATS = ("JPEG", "PNG", "PPM", "TIFF", "WEBP", "BMP", "GIF")
-SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pnm", ".tif", ".tiff", ".webp", ".bmp", ".gif"}
+PHONES = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}  # brands of HEIC
+SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pnm", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".heic", ".heif"}
+
+ROUNDING = 1e-3  # outside 0 to 1, as resizing leaves fractions
+PICTURE_SIDE = 900  # longest side of a photo in the pictures that are drawn
 
 FILM_DIAGONAL = 43.2666  # mm of 36 x 24: the angle across it is what EXIF's 35 mm field keeps
 FOCAL_PLANE_MM = {2: 25.4, 3: 10.0, 4: 1.0, 5: 0.001}  # EXIF's unit of pixels on the sensor -> mm
 CROPPED = 0.02  # of the shorter side
 FOCALS = (0.2, 20.0)  # of the longer side: fish-eyes and the longest telephoto lenses; what is outside is an error
 
+_LOG = logging.getLogger(__name__)
 _OPENING = threading.Lock()
 
 
-def read(source: str | Path | Array) -> Array:
+def read(source: Any) -> Array:
     """A photo as (H, W) uint8 grey, turned upright as its EXIF says; alpha is ignored, of an animation the first frame.
 
-    Arrays are (H, W), (H, W, 3) RGB or (H, W, 4) RGBA: uint8, uint16, or float from 0 to 1.
+    A path (~ too), bytes, an open file, a PIL image, a URL, a NumPy array or a torch tensor. Arrays are (H, W),
+    (H, W, 3) RGB or (H, W, 4) RGBA, of tensors (3, H, W) too: uint8, uint16, bool, or float from 0 to 1.
     """
-    return _grey(source) if isinstance(source, np.ndarray) else _decode(_path(source), _grey)
+    return _converted(source, _grey)
 
 
-def read_colour(source: str | Path | Array) -> Array:
+def read_colour(source: Any) -> Array:
     """The same as (H, W, 3) uint8 RGB, for networks that look at colours; a grey photo has three equal channels."""
-    return _rgb(source) if isinstance(source, np.ndarray) else _decode(_path(source), _rgb)
+    return _converted(source, _rgb)
 
 
-def focal(path: str | Path) -> float | None:
+def thumbnail(source: Any, longest: int) -> Array:
+    """The same with its longer side at most `longest`; a large JPEG is decoded small at once."""
+    held = at_hand(source)
+    if not isinstance(held, Path | Content):
+        return shrink(read_colour(held), longest)[0]
+    with _opened(held) as photo:
+        full = photo.size
+        photo.draft("RGB", (longest, longest))
+        drafted = photo.size
+        pixels = _rgb(_pixels(photo))
+        width, height = full if pixels.shape[1::-1] == drafted else full[::-1]  # turned by its EXIF
+        scale = min(1.0, longest / max(full))
+        size = max(1, round(width * scale)), max(1, round(height * scale))
+        return cv2.resize(pixels, size, interpolation=cv2.INTER_AREA)
+
+
+def remembered(source: Any) -> Path | Array:
+    """What pictures are drawn from later: the photo's path, or a small copy of what is not a file."""
+    held = at_hand(source)
+    return held.absolute() if isinstance(held, Path) else thumbnail(held, PICTURE_SIDE)
+
+
+def focal(source: Any) -> float | None:
     """The focal length in pixels that a photo's EXIF tells; None where it tells none, or the photo was cropped."""
+    held = at_hand(source)
+    if isinstance(held, np.ndarray):
+        return None
     try:
-        with Path(path).open("rb") as file, _open(file, Path(path)) as photo:
+        with nullcontext(held) if isinstance(held, Image.Image) else _opened(held) as photo:
             size, tags = photo.size, dict(photo.getexif().get_ifd(ExifTags.IFD.Exif))
     except Exception:  # decoders of broken files raise nearly anything; what cannot be read is not known
         return None
@@ -68,7 +106,7 @@ def focal(path: str | Path) -> float | None:
 def is_turned(path: str | Path) -> bool:
     """Whether EXIF says that the photo is to be turned or mirrored to be upright."""
     try:
-        with Path(path).open("rb") as file, _open(file, Path(path)) as photo:
+        with Path(path).open("rb") as file, _open(file, str(path)) as photo:
             return photo.getexif().get(ExifTags.Base.Orientation, 1) not in (0, 1)
     except Exception:  # as above: who reads it says why it cannot be read
         return False
@@ -93,7 +131,7 @@ def unshrink(xy: Array, scale: float) -> Array:
 
 def list_photos(folder: str | Path) -> list[Path]:
     """Every photo in the folder and below, sorted; hidden files and folders are left out."""
-    folder = Path(folder)
+    folder = home(folder)
     if not folder.is_dir():
         raise DataNotFound(f"no folder {folder}; give the folder that holds the photos.")
     photos = sorted(path for path in _below(folder) if path.suffix.lower() in SUFFIXES and path.is_file())
@@ -115,14 +153,6 @@ def _below(folder: Path) -> Iterator[Path]:
         yield from (Path(here, name) for name in files if not name.startswith("."))
 
 
-def _path(source: object) -> Path:
-    if isinstance(source, Image.Image):
-        raise BadInput("a photo is a path or an array, not a PIL image; numpy.asarray(image) makes it an array.")
-    if not isinstance(source, str | os.PathLike):
-        raise BadInput(f"a photo is a path or a NumPy array, got {type(source).__name__}.")
-    return Path(source)
-
-
 def _number(value: Any) -> float:
     """A value of EXIF, which may be missing, a fraction by zero, or anything; 0 stands for none."""
     try:
@@ -132,61 +162,91 @@ def _number(value: Any) -> float:
     return number if np.isfinite(number) and number > 0 else 0.0
 
 
-def _decode(path: Path, convert: Callable[[Array], Array]) -> Array:
-    if path.is_dir():
-        raise UnreadableImage(f"{path} is a folder; give one photo.")
-    if path.exists() and not path.is_file():
-        raise UnreadableImage(f"{path} is a device or a pipe; give a photo.")
+def _converted(source: Any, convert: Callable[[Array], Array]) -> Array:
+    held = at_hand(source)
+    if isinstance(held, np.ndarray):
+        return convert(held)
+    if isinstance(held, Image.Image):
+        return convert(_pixels(held))
+    with _opened(held) as photo:
+        if (
+            convert is _grey
+        ):  # a JPEG stores grey as it is: asking for it alone takes half the time (a level or two apart)
+            photo.draft("L", None)
+        return convert(_pixels(photo))
+
+
+@contextmanager
+def _opened(held: Path | Content) -> Iterator[Image.Image]:
+    """The photo to decode; whatever goes wrong with it, in here or in the block, is one sentence."""
+    if isinstance(held, Path) and held.is_dir():
+        raise UnreadableImage(f"{held} is a folder; give one photo.")
+    if isinstance(held, Path) and held.exists() and not held.is_file():
+        raise UnreadableImage(f"{held} is a device or a pipe; give a photo.")
     try:
-        with path.open("rb") as file:
+        with held.open("rb") if isinstance(held, Path) else io.BytesIO(held.data) as file:
             if not file.read(1):
-                raise UnreadableImage(f"{path} is empty; copy the photo again.")
-            file.seek(0)
-            with _open(file, path) as photo:
-                return convert(_pixels(photo, grey=convert is _grey))
+                raise UnreadableImage(f"{held} is empty; copy the photo again.")
+            with _open(file, str(held)) as photo:
+                _LOG.info("read %s, %d x %d pixels", held, *photo.size)
+                yield photo
     except UnreadableImage:
         raise
     except FileNotFoundError:
-        raise UnreadableImage(f"no photo {path}; check the name.") from None
+        raise UnreadableImage(f"no photo {held}; check the name.") from None
     except PermissionError:
-        raise UnreadableImage(f"{path} may not be read; ask its owner for permission.") from None
+        raise UnreadableImage(f"{held} may not be read; ask its owner for permission.") from None
     except BadInput as error:
-        raise UnreadableImage(f"{path}: {error}") from None
+        raise UnreadableImage(f"{held}: {error}") from None
     except MemoryError:
-        raise UnreadableImage(f"{path} does not fit into memory; make it smaller.") from None
+        raise UnreadableImage(f"{held} does not fit into memory; make it smaller.") from None
     except Exception as error:  # decoders of broken files raise nearly anything: OSError, SyntaxError, struct.error ...
-        raise UnreadableImage(f"{path} is broken or cut short ({error}); copy the photo again.") from None
+        raise UnreadableImage(f"{held} is broken or cut short ({error}); copy the photo again.") from None
 
 
-def _open(file: BinaryIO, path: Path) -> Image.Image:
+def _open(file: BinaryIO, name: str) -> Image.Image:
     """The photo's header. Pillow's own limit is lifted while it is read, since ours is checked right here."""
+    formats = _formats(file, name)
     with _OPENING:
         theirs, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
         try:
-            photo = Image.open(file, formats=FORMATS)
+            photo = Image.open(file, formats=formats)
         except Image.UnidentifiedImageError:
-            kinds = ", ".join(FORMATS)
-            raise UnreadableImage(f"{path} is not a photo that can be read; convert it to one of {kinds}.") from None
+            kinds = ", ".join([*FORMATS, "HEIC"])
+            raise UnreadableImage(f"{name} is not a photo that can be read; convert it to one of {kinds}.") from None
         finally:
             Image.MAX_IMAGE_PIXELS = theirs
     width, height = photo.size
     if width * height > MAX_PIXELS:
         limit = MAX_PIXELS // 1_000_000
         raise UnreadableImage(
-            f"{path} says it has {width} x {height} pixels, over the limit of {limit} million; make it smaller."
+            f"{name} says it has {width} x {height} pixels, over the limit of {limit} million; make it smaller."
         )
-    unpacked, packed = width * height * len(photo.getbands()), os.fstat(file.fileno()).st_size
+    unpacked, packed = width * height * len(photo.getbands()), file.seek(0, io.SEEK_END)
+    file.seek(0)
     if unpacked > BOMB_BYTES and unpacked > BOMB_RATIO * packed:
         raise UnreadableImage(
-            f"{path} has {packed / 1e6:.1f} MB that unpack to {unpacked / 1e9:.1f} GB, which no photo does; "
+            f"{name} has {packed / 1e6:.1f} MB that unpack to {unpacked / 1e9:.1f} GB, which no photo does; "
             "save it in another format."
         )
     return photo
 
 
-def _pixels(photo: Image.Image, grey: bool) -> Array:
-    if grey:  # a JPEG stores them as they are: asking for them alone takes half the time (a level or two apart)
-        photo.draft("L", None)
+def _formats(file: BinaryIO, name: str) -> tuple[str, ...]:
+    """What Pillow may try; photos of phones need a package of their own."""
+    file.seek(0)
+    head = file.read(12)
+    file.seek(0)
+    if head[4:8] != b"ftyp" or head[8:] not in PHONES:
+        return FORMATS
+    try:
+        need("pillow_heif", "heic", "HEIC").register_heif_opener()
+    except MissingExtra as error:
+        raise UnreadableImage(f"{name} is a HEIC photo: {error}, or convert it to JPEG.") from None
+    return ("HEIF",)
+
+
+def _pixels(photo: Image.Image) -> Array:
     upright = ImageOps.exif_transpose(photo)
     if upright.mode in ("1", "LA", "La"):
         upright = upright.convert("L")
@@ -213,15 +273,21 @@ def _rgb(pixels: Array) -> Array:
 
 
 def _eight_bit(pixels: Array) -> Array:
+    if pixels.ndim == 3 and pixels.shape[2] == 1:
+        pixels = pixels[:, :, 0]
     if pixels.ndim not in (2, 3) or (pixels.ndim == 3 and pixels.shape[2] not in (3, 4)) or pixels.size == 0:
-        raise BadInput(f"an image array must be (H, W) or (H, W, 3), got {pixels.shape}.")
+        channels_first = pixels.ndim == 3 and pixels.shape[0] in (1, 3, 4)
+        hint = "; array.transpose(1, 2, 0) puts the channels last" if channels_first else ""
+        raise BadInput(f"an image array must be (H, W) or (H, W, 3), got {pixels.shape}{hint}.")
     if pixels.dtype == np.uint8:
         return pixels
+    if pixels.dtype == np.bool_:  # masks
+        return pixels.astype(np.uint8) * np.uint8(255)
     if pixels.dtype.newbyteorder("=") == np.uint16:
         return ((pixels.astype(np.uint32) + 128) // 257).astype(np.uint8)  # 65535 is 255
     if pixels.dtype.kind == "f":
         low, high = float(pixels.min()), float(pixels.max())
-        if not (low >= 0 and high <= 1):
+        if not (low >= -ROUNDING and high <= 1 + ROUNDING):
             raise BadInput(f"grey values as fractions must be from 0 to 1, got {low:g} to {high:g}; scale them first.")
-        return np.rint(pixels * 255).astype(np.uint8)
+        return np.rint(pixels.clip(0, 1) * 255).astype(np.uint8)
     raise BadInput(f"grey values must be uint8, uint16 or fractions, got {pixels.dtype}; convert them first.")

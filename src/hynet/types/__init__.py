@@ -7,19 +7,26 @@ All values are frozen and checked once, when they are made.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import BadInput
+from ..errors import BadData, BadInput
+from . import showing, storing
+from .table import Table as Table
 
 Array = NDArray[Any]
 
 # Points found in one image nearer to each other than this may be one thing, found twice (Winder and Brown, 2007).
 DIFFERENT_PIXELS = 10.0
+
+# Full width of our patches in detector sigmas (patches.SUPPORT_SIGMAS), which kornia's frames span
+LAF_SUPPORT = 24.0
 
 # How long work reports itself: progress(done, total, what). The library never prints; the command line draws a bar.
 Progress = Callable[[int, int, str], None]
@@ -81,7 +88,9 @@ class Keypoints:
     scores: Array  # (N,) float32, higher is better
 
     def __post_init__(self) -> None:
-        frames = _numbers(self.frames, "frames", "Keypoints.from_circles takes positions, sizes and angles")
+        frames = _numbers(
+            self.frames, "frames", "Keypoints.from_circles takes positions, sizes and angles, from_cv2 those of OpenCV"
+        )
         scores = _numbers(self.scores, "scores", "give one number per keypoint")
         if frames.ndim != 3 or frames.shape[1:] != (2, 3) or scores.shape != frames.shape[:1]:
             raise BadInput(f"frames must be (N, 2, 3) with one score each, got {frames.shape} and {scores.shape}.")
@@ -99,6 +108,47 @@ class Keypoints:
         cos, sin = sigma * np.cos(angle), sigma * np.sin(angle)
         frames = np.stack([np.stack([cos, -sin, xy[:, 0]], -1), np.stack([sin, cos, xy[:, 1]], -1)], 1)
         return cls(frames.astype(np.float32), np.asarray(scores, np.float32))
+
+    @classmethod
+    def from_cv2(cls, keypoints: Sequence[Any]) -> Keypoints:
+        """From a list of cv2.KeyPoint: sigma is half its size, and one without an angle is upright."""
+        try:
+            rows = [(*point.pt, point.size / 2, max(point.angle, 0.0), point.response) for point in keypoints]
+        except (TypeError, AttributeError):
+            raise BadInput(f"from_cv2 takes a list of cv2.KeyPoint, got {type(keypoints).__name__}.") from None
+        x, y, sigma, degrees, scores = np.array(rows, np.float64).reshape(-1, 5).T
+        return cls.from_circles(np.column_stack([x, y]), sigma, np.radians(degrees), scores)
+
+    def to_cv2(self) -> list[Any]:
+        """As cv2.KeyPoint, which has circles only: of an ellipse the circle of its area."""
+        import cv2  # here, since few need it and all start with this module
+
+        columns = (*self.xy.T, 2 * self.sigma, np.degrees(self.angle) % 360, self.scores)
+        return [cv2.KeyPoint(*map(float, row)) for row in zip(*columns, strict=True)]
+
+    @classmethod
+    def from_lafs(cls, lafs: Any, scores: ArrayLike | None = None, *, support: float = LAF_SUPPORT) -> Keypoints:
+        """From kornia's local affine frames, (1, N, 2, 3) or (N, 2, 3); a tensor or an array.
+
+        support: how many sigmas wide the square is that a frame spans, as for `to_lafs`.
+        """
+        frames = np.array(lafs.detach().cpu().numpy() if hasattr(lafs, "detach") else lafs, np.float32)
+        if frames.ndim == 4 and len(frames) == 1:
+            frames = frames[0]
+        if frames.ndim == 3 and frames.shape[1:] == (2, 3):
+            frames[:, :, :2] /= support / 2
+        return cls(
+            frames, np.ones(len(frames), np.float32) if scores is None else np.asarray(scores, np.float32).ravel()
+        )
+
+    def to_lafs(self, *, support: float = LAF_SUPPORT) -> Array:
+        """As kornia's local affine frames, (1, N, 2, 3) float32: torch.from_numpy makes them a tensor.
+
+        support: how many sigmas wide the patches are that kornia is to cut; by default as wide as ours.
+        """
+        frames = self.frames.copy()
+        frames[:, :, :2] *= support / 2
+        return frames[None]
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -124,7 +174,7 @@ class Keypoints:
         return np.arctan2(self.frames[:, 1, 0], self.frames[:, 0, 0])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Features:
     """What was found in one photo, and how each of it looks."""
 
@@ -135,6 +185,8 @@ class Features:
     # geometry -> pixels within which a match counts as an inlier, as calibrated: the default of `verify`
     thresholds: Mapping[str, float] = field(default_factory=dict)
     focal: float | None = None  # of the camera, in pixels of the original photo, where it is known
+    # Its path, or a small copy (H, W, 3) of what was not a file: what `hynet.draw` shows. Not saved.
+    photo: Path | Array | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.keypoints, Keypoints):
@@ -160,8 +212,45 @@ class Features:
         """The chosen features: a slice, a mask or an array of rows."""
         return replace(self, keypoints=self.keypoints[rows], descriptors=self.descriptors[rows])
 
+    def save(self, path: str | Path) -> None:
+        """Into one .npz file; `Features.load` reads it. Many photos: `hynet extract` writes hloc's layout."""
+        columns = {
+            "frames": self.keypoints.frames,
+            "scores": self.keypoints.scores,
+            "descriptors": self.descriptors,
+            "image_size": np.array(self.image_size),
+            "ratio": self.ratio,
+            "thresholds": np.array(json.dumps(dict(self.thresholds))),
+            "focal": self.focal,
+        }
+        storing.save_arrays(path, "Features", columns)
 
-@dataclass(frozen=True)
+    @classmethod
+    def load(cls, path: str | Path) -> Features:
+        """What `save` wrote."""
+        columns = storing.load_arrays(path, "Features")
+        try:
+            width, height = (int(side) for side in columns["image_size"])
+            ratio, focal = (float(columns[name]) if name in columns else None for name in ("ratio", "focal"))
+            thresholds = {str(name): float(pixels) for name, pixels in json.loads(str(columns["thresholds"])).items()}
+            keypoints = Keypoints(columns["frames"], columns["scores"])
+            return cls(keypoints, columns["descriptors"], (width, height), ratio, thresholds, focal)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+            raise BadData(f"{path} holds features that cannot be used ({error}); save them again.") from None
+
+    def __repr__(self) -> str:
+        count, dim = self.descriptors.shape
+        return f"<{count} features of {dim} numbers, in a photo of {self.image_size[0]} x {self.image_size[1]} pixels>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        points = self.keypoints
+        name = self.photo.name if isinstance(self.photo, Path) else "a photo"
+        words = f"{len(self)} features of {self.descriptors.shape[1]} numbers, in {name}"
+        return showing.keypoints(points.xy, points.sigma, points.scores, self.image_size, words)
+
+
+@dataclass(frozen=True, repr=False)
 class Matches:
     """Which keypoint of the first photo goes with which of the second. Empty is an answer, not an error."""
 
@@ -185,6 +274,30 @@ class Matches:
             self.indices[rows], self.distances[rows], None if self.confidence is None else self.confidence[rows]
         )
 
+    def save(self, path: str | Path) -> None:
+        """Into one .npz file; `Matches.load` reads it."""
+        storing.save_arrays(path, "Matches", {each.name: getattr(self, each.name) for each in fields(self)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Matches:
+        """What `save` wrote."""
+        columns = storing.load_arrays(path, "Matches")
+        try:
+            return cls(**columns)
+        except (TypeError, ValueError, AttributeError) as error:
+            raise BadData(f"{path} holds matches that cannot be used ({error}); save them again.") from None
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} matches>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        if not len(self):
+            return showing.histogram(self.distances, 1, "no matches")
+        low, middle, high = np.percentile(self.distances, (0, 50, 100))
+        words = f"{len(self)} matches; distance {low:.2f} to {high:.2f}, median {middle:.2f}"
+        return showing.histogram(self.distances, float(high) or 1, words)
+
 
 def _numbers(values: Any, what: str, hint: str) -> Array:
     """float32, or a sentence: people pass what other libraries return."""
@@ -202,43 +315,6 @@ def need_features(*given: Any) -> None:
                 f"matching needs hynet.Features, got {type(each).__name__}; hynet.Extractor makes them from a photo, "
                 "and hynet.Features(keypoints, descriptors, image_size) from arrays."
             )
-
-
-@dataclass(frozen=True)
-class Table:
-    """Results as people read them: one row a method, one column a number."""
-
-    title: str
-    columns: Sequence[str]
-    rows: Mapping[str, Mapping[str, Any]]  # row name -> column -> value; a missing cell prints as a dash
-    source: str = ""  # the command or the paper's table that the numbers come from
-    formats: Mapping[str, str] = field(default_factory=dict)  # column -> format spec, e.g. "fpr95": ".2f"
-
-    def markdown(self) -> str:
-        """A GitHub table under its title."""
-        header = ["", *self.columns]
-        body = [[name, *(self._cell(row, column) for column in self.columns)] for name, row in self.rows.items()]
-        widths = [max(len(line[k]) for line in [header, *body]) for k in range(len(header))]
-        lines = [
-            "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
-            for line in [header, *body]
-        ]
-        rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
-        head = [f"**{self.title}**" + (f" ({self.source})" if self.source else ""), ""]
-        return "\n".join([*head, lines[0], rule, *lines[1:]])
-
-    def beside(self, paper: Table) -> Table:
-        """One table with the paper's rows above ours, each marked."""
-        columns = [*self.columns, *(column for column in paper.columns if column not in self.columns)]
-        rows = {f"{name} (paper)": row for name, row in paper.rows.items()} | dict(self.rows)
-        return Table(self.title, columns, rows, self.source, {**paper.formats, **self.formats})
-
-    def _cell(self, row: Mapping[str, Any], column: str) -> str:
-        value = row.get(column)
-        if value is None:
-            return "-"
-        spec = self.formats.get(column, ".2f" if isinstance(value, float) else "")
-        return format(value, spec)
 
 
 class Descriptor(Protocol):

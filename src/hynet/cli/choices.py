@@ -1,0 +1,24 @@
+"""Options that many commands have, with what there is to choose from in their help, plug-ins among it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import tyro
+
+from ..descriptors import DESCRIPTORS
+from ..descriptors.loading import models
+from ..detectors import DETECTORS
+
+MODELS = [*models(), *(name for name, row in DESCRIPTORS.items() if not row.learnt)]
+
+Model = Annotated[
+    str, tyro.conf.arg(help=f"What describes keypoints: {', '.join(MODELS)}, or the path of weights of your own.")
+]
+Detector = Annotated[
+    str, tyro.conf.arg(help=f"What finds keypoints: {', '.join(DETECTORS)}, or the path of a Key.Net of your own.")
+]
+Device = Annotated[
+    str | None,
+    tyro.conf.arg(help="Where the model runs: cpu, cuda, cuda:1, mps. By default a GPU if torch runs it and has one."),
+]

@@ -1,0 +1,78 @@
+"""The command line as a whole: version, help, suggestions, completion, the log."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+
+import pytest
+
+import hynet
+from hynet.cli import COMMANDS, main
+from hynet.training.recipes import RECIPES
+
+
+def test_the_version_is_told(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"hynet {hynet.__version__}\n"
+    assert main(["--version", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"version": hynet.__version__}
+
+
+def test_help_is_a_command_too(capsys):
+    assert main(["help"]) == 0
+    overview = capsys.readouterr().out
+    assert all(f"  {command} " in overview for command in COMMANDS)
+    with pytest.raises(SystemExit):
+        main(["help", "match"])
+    assert "usage: hynet match" in capsys.readouterr().out
+    assert main(["help", "matsh"]) == 2
+    assert capsys.readouterr().err == (
+        "hynet: no command 'matsh'; perhaps you meant match; `hynet --help` lists them.\n"
+    )
+
+
+def shown(capsys, *args: str) -> str:
+    """The help, without the frame around it."""
+    with pytest.raises(SystemExit):
+        main([*args, "--help"])
+    return " ".join(capsys.readouterr().out.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("command", ["match", "extract", "reconstruct", "calibrate"])
+def test_detectors_and_models_are_listed_where_they_are_chosen(command, capsys):
+    said = shown(capsys, command)
+    assert "What finds keypoints: dog, keynet, or the path" in said
+    assert "What describes keypoints: default, default-int8, sift, rootsift" in said
+
+
+def test_help_of_training_begins_with_the_recipes(capsys):
+    said = shown(capsys, "train")
+    assert said.index("RECIPE is one of:") < said.index("Example:")
+    assert all(f" {name} " in said for name in [*RECIPES, "keynet"])
+
+
+def test_the_shell_completes_commands_and_options(capsys, tmp_path):
+    assert main(["completion", "bash"]) == 0
+    (tmp_path / "hynet").write_text(capsys.readouterr().out)
+    ask = "COMP_WORDS=(hynet {0}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _tyro_hynet; echo ${{COMPREPLY[@]}}"
+    script = f"source {tmp_path}/hynet; {ask.format('tr')}; {ask.format('match --det')}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.stdout.split("\n")[:2] == ["train", "--detector"]
+
+
+def test_a_log_is_kept_for_those_who_turn_it_on(capsys, tmp_path):
+    photos = [str(path) for path in hynet.datasets.example.sacre_coeur().paths]
+    log, before = logging.getLogger("hynet"), logging.getLogger("hynet").handlers[:]
+    command = ["match", *photos, "--model", "rootsift", "--max-keypoints", "100", "--out", str(tmp_path / "m.png")]
+    try:
+        assert main([*command, "-v", "--json"]) == 0
+        captured = capsys.readouterr()
+        assert "noon.jpg" in captured.err
+        assert json.loads(captured.out)["matches"] >= 0
+    finally:
+        log.handlers[:] = before
+        log.setLevel(logging.NOTSET)
+    assert main([*command, "--json"]) == 0
+    assert capsys.readouterr().err == ""
