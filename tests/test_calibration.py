@@ -198,7 +198,18 @@ def test_what_calibrate_finds_is_what_match_uses(sequence, tmp_path, capsys):
     assert found["curves"]["supports"][f"{found['support']:g}"] >= found["curves"]["supports"]["12"]
 
     photos = [str(sequence / "s1" / name) for name in ("1.png", "2.png")]
-    command = ["match", *photos, *fast, "--geometry", "homography", "--out", str(tmp_path / "m.png"), "--json"]
+    command = [
+        "match",
+        *photos,
+        *fast,
+        "--matcher",
+        "nearest",
+        "--geometry",
+        "homography",
+        "--out",
+        str(tmp_path / "m.png"),
+        "--json",
+    ]
     told = ["--ratio", str(found["ratio"]), "--threshold", str(found["threshold"])]
     answers = []
     for extra in ([], told, ["--ratio", "0.5"]):

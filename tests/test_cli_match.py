@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-import hynet
 from hynet import geometry, images
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.datasets.example import sacre_coeur
 from hynet.extractors.hloc_file import h5_names, read_h5
+from hynet.matchers.consensus import Consensus
 from hynet.sfm import matches_file
 
 FAST = ["--model", "rootsift", "--max-keypoints", "300"]
@@ -104,7 +104,7 @@ def test_without_scikit_image_the_example_is_the_pair_that_ships(monkeypatch, tm
     assert main(["match", *FAST, "--out", str(tmp_path / "out.png")]) == 0
     said = capsys.readouterr().out
     assert "dullhunk and beggs, CC BY 2.0" in said
-    assert int(re.search(r"(\d+) inliers", said)[1]) > 30
+    assert int(re.search(r"(\d+) inliers", said)[1]) > 20
     assert (images.read_colour(tmp_path / "out.png").std(2) > 20).mean() > 0.2  # in colour
     assert "CC BY 2.0" in sacre_coeur().paths[0].with_name("ATTRIBUTION.md").read_text()
 
@@ -301,7 +301,7 @@ def test_many_pairs_go_into_one_file_as_hloc_reads_it(photos, pair, tmp_path, ca
         assert group["inliers0"][()].sum() == report["pairs"][0]["inliers"] > 50
     rows = np.flatnonzero(matches0 != -1)
     a, b = read_h5(features, "a.png"), read_h5(features, "b.png")
-    np.testing.assert_array_equal(np.stack([rows, matches0[rows]], 1), hynet.match(a, b).indices)
+    np.testing.assert_array_equal(np.stack([rows, matches0[rows]], 1), Consensus()(a, b).indices)
     cosine = (a.descriptors[rows] * b.descriptors[matches0[rows]]).sum(1)
     np.testing.assert_allclose(scores0[rows], (1 + cosine) / 2, atol=1e-3)
 

@@ -334,7 +334,7 @@ def test_parts_with_damaged_settings_are_named_and_kept(tmp_path, content):
     parts.mkdir()
     (parts / "settings.json").write_bytes(content)
     (parts / f"a.png{PART}").write_bytes(b"hours of work")
-    with pytest.raises(BadInput, match=r"features\.h5\.parts was .* delete it"):
+    with pytest.raises(BadInput, match=r"features\.h5\.parts was .*--overwrite"):
         extract_all(photo_file(tmp_path / "photos" / "a.png"), tmp_path / "features.h5", ROOTSIFT)
     assert (parts / f"a.png{PART}").read_bytes() == b"hours of work"
 

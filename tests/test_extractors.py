@@ -302,7 +302,7 @@ def test_lighterglue_is_for_xfeat(files, photos, capsys):
     assert main(f"match {pair} --model rootsift".split()) == 2
     assert "XFeat" in capsys.readouterr().err
     assert main(f"match {pair} --ratio 0.8".split()) == 2
-    assert "ratio belong to the matcher nearest" in capsys.readouterr().err
+    assert "lighterglue.onnx does not take ratio" in capsys.readouterr().err
     assert main(f"match {photos}/a.png {photos}/b.png --matcher {files['xfeat']}".split()) == 2
     assert "no matcher recognises" in capsys.readouterr().err
 

@@ -341,9 +341,9 @@ def test_an_extractor_is_opened_once_and_its_features_file_gives_the_same_model(
     assert found.registered == 5
     assert errors(found.model, truth)[0] < 0.3
     told = json.loads((tmp_path / "model" / "photos.json").read_text())["settings"]
-    assert told == {"extractor": "opencv-rootsift", "max_keypoints": 900, "ratio": 0.9, "camera": "auto"}
+    assert told == {"extractor": "opencv-rootsift", "max_keypoints": 900, "ratio": None, "camera": "auto"}
     stored = Settings(extractor=str(tmp_path / "model" / "features.h5"))
-    again = reconstruct(photos, tmp_path / "again", settings=stored, ratio=0.9, jobs=1)
+    again = reconstruct(photos, tmp_path / "again", settings=stored, jobs=1)
     assert (again.points, again.inlier_matches) == (found.points, found.inlier_matches)
     assert not (tmp_path / "again" / "features.h5").exists()
 

@@ -43,7 +43,7 @@ def run(shell: Shell) -> Report:
 
 def _commands() -> dict[str, Callable[..., Any]]:
     """Each command as a function. Two whose options depend on their first argument offer what all choices share."""
-    modules = {name: importlib.import_module(f".{name}", __package__) for name in COMMANDS}
+    modules = {name: importlib.import_module(f".{name.replace('-', '_')}", __package__) for name in COMMANDS}
     plain = {name: module.run for name, module in modules.items() if not hasattr(module, "main")}
     return plain | {"train": _train, "evaluate": _evaluate}
 

@@ -36,8 +36,8 @@ def match_many(
     if out.suffix != ".h5":
         raise BadInput(f"matches of many pairs go into one HDF5 file; let the name {out.name!r} end in .h5.")
     given = {name: value for name, value in options.items() if value is not None}
-    if given and matcher != "nearest":
-        raise BadInput(f"{' and '.join(given)} belong to the matcher nearest; leave them out for another.")
+    if given and matcher not in ("consensus", "nearest"):
+        raise BadInput(f"the matcher {matcher} does not take {' or '.join(given)}; consensus and nearest do.")
     if pairs is None:
         named = name_photos([*photos])
         chosen = list(combinations(named, 2))

@@ -43,7 +43,8 @@ class FeaturesFile:
         if not isinstance(photo, str | Path):
             raise BadInput(f"{self.path} knows photos by their names; give the path of the photo, not its pixels.")
         found = read_h5(self.path, self.name_of(photo), photo)
-        best = np.argsort(-found.keypoints.scores, kind="stable")[: self.max_keypoints]
+        # In the order of the file: matches of others name its rows.
+        best = np.sort(np.argsort(-found.keypoints.scores, kind="stable")[: self.max_keypoints])
         lengths = np.maximum(np.linalg.norm(found.descriptors[best], axis=1, keepdims=True), 1e-12)
         descriptors = found.descriptors[best] / lengths
         return replace(found[best], descriptors=descriptors, photo=images.remembered(photo))

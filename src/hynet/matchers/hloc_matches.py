@@ -50,7 +50,8 @@ class MatchesFile:
         rows = self._rows(second, first) if turned else self._rows(first, second)
         found = np.flatnonzero(rows != NO_MATCH)
         indices = np.stack([found, rows[found]], 1).astype(np.int64)
-        indices = np.ascontiguousarray(indices[:, ::-1]) if turned else indices
+        if turned:  # sorted like our own, so that estimators, which draw by row, find the same
+            indices = np.ascontiguousarray(indices[np.argsort(indices[:, 1], kind="stable"), ::-1])
         counts = (len(a), len(b))
         if len(rows) != counts[turned] or (indices < 0).any() or (indices >= counts).any():
             raise BadData(

@@ -286,7 +286,7 @@ def _opened(matcher: str | Path | Matcher, ratio: float | None, fginn: float | N
     asked = {"ratio": ratio, "fginn": fginn}
     options = {name: value for name, value in asked.items() if value is not None}
     if options and matcher not in ("consensus", "nearest"):
-        raise BadInput(f"{' and '.join(options)} are options of consensus and nearest; leave them out for {matcher}.")
+        raise BadInput(f"the matcher {matcher} does not take {' or '.join(options)}; consensus and nearest do.")
     return open_matcher(matcher, **options) if isinstance(matcher, str | Path) else matcher
 
 
