@@ -1,7 +1,7 @@
 """The weights of hynet.matchers.confidence, fitted to pairs of photos with known cameras, and how well they hold.
 
 Usage: python studies/choosing.py PATH/TO/data/train OUT
-       python studies/confidence.py OUT/stereo FEATURES                    fits, and tests on scenes left out in turn
+       python studies/confidence.py OUT/stereo FEATURES                    fits; matches are tested on scenes left out
        python studies/confidence.py --test PATH/TO/data/eval/imc FEATURES  only tests the weights that are in use
 
 FEATURES is a folder for features, as in matching.py, whose selection of keypoints is used. A match is right within 3
@@ -34,7 +34,7 @@ RIGHT = 3.0  # pixels
 SOLVED = 10.0  # degrees
 FOLDS, BINS = 5, 15
 RIDGE = 1e-4  # keeps weights finite where one number tells all
-ACROSS = 500  # pairs of different scenes
+ACROSS = 250  # pairs of different scenes
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def fitted(columns: Sequence[Array], right: Array) -> tuple[float, ...]:
 
 
 def use_fitted(pairs: Sequence[Pair]) -> None:
-    """Fit the three regressions one after the other: each builds on those before."""
+    """Fit the regressions of matches, the second on top of the first."""
     ratios, right = (np.concatenate([getattr(pair, name) for pair in pairs]) for name in ("ratios", "right"))
     in_use.BY_RATIO = fitted([ratios], right)
     support = [both_ways(pair) for pair in pairs if len(pair.matches) > in_use.NEIGHBOURS]
@@ -120,6 +120,10 @@ def use_fitted(pairs: Sequence[Pair]) -> None:
     fewer, every = (np.log(in_use.LITTLE + np.concatenate([each[k] for each in support])) for k in range(2))
     columns = [np.concatenate([pair.ratios for pair in many]), fewer, every]
     in_use.BY_NEIGHBOURS = fitted(columns, np.concatenate([pair.right for pair in many]))
+
+
+def use_fitted_places(pairs: Sequence[Pair]) -> None:
+    """Builds on the other two, and takes long: every pair is verified."""
     judged = [pair for pair in pairs if pair.solvable or pair.scenes[0] != pair.scenes[1]]
     measured = np.array([evidence(pair) for pair in judged])
     together = np.array([pair.solvable for pair in judged])
@@ -146,20 +150,14 @@ def evidence(pair: Pair) -> tuple[float, int]:
 # --- How well it holds ---
 
 
-def judged(pairs: Sequence[Pair]) -> tuple[Array, Array, list[float], list[bool]]:
-    """Of matches within scenes the confidence and whether they are right; of pairs the same."""
+def judged(pairs: Sequence[Pair]) -> tuple[Array, Array]:
+    """Of matches within scenes the confidence, and whether they are right."""
     own = [pair for pair in pairs if pair.scenes[0] == pair.scenes[1]]
     sure = [in_use.confidence(*pair.seen, *pair.matches.T, pair.ratios) for pair in own]
-    clear = [pair for pair in pairs if pair.solvable or pair.scenes[0] != pair.scenes[1]]
-    places = []
-    for pair in clear:
-        expected, inliers = evidence(pair)
-        places.append(in_use.same_place(np.array([expected]), inliers))
-    right = np.concatenate([pair.right for pair in own])
-    return np.concatenate(sure), right, places, [pair.solvable for pair in clear]
+    return np.concatenate(sure), np.concatenate([pair.right for pair in own])
 
 
-def report(sure: Array, right: Array, places: Sequence[float], together: Sequence[bool]) -> None:
+def report(sure: Array, right: Array) -> None:
     bins = np.minimum((sure * BINS).astype(int), BINS - 1)
     order = np.argsort(-sure, kind="stable")
     precision = np.cumsum(right[order]) / np.arange(1, len(right) + 1)
@@ -170,7 +168,13 @@ def report(sure: Array, right: Array, places: Sequence[float], together: Sequenc
     for k in np.unique(bins):
         inside = bins == k
         print(f"| {k / BINS:.2f} to {(k + 1) / BINS:.2f} | {inside.sum()} | {right[inside].mean():.3f} |")
-    same, truth = np.array(places) >= 0.5, np.array(together)
+
+
+def report_places(pairs: Sequence[Pair]) -> None:
+    clear = [pair for pair in pairs if pair.solvable or pair.scenes[0] != pair.scenes[1]]
+    truth = np.array([pair.solvable for pair in clear])
+    found = [evidence(pair) for pair in clear]
+    same = np.array([in_use.same_place(np.array([expected]), inliers) for expected, inliers in found]) >= 0.5
     print(f"pairs across scenes called one place: {same[~truth].sum()} of {(~truth).sum()}")
     print(f"solvable pairs called one place: {same[truth].sum()} of {truth.sum()}")
 
@@ -189,10 +193,13 @@ def left_out(pairs: Sequence[Pair]) -> None:
 def main(args: Sequence[str]) -> None:
     pairs = gather(Path(args[-2]), Path(args[-1]))
     if args[0] == "--test":
-        report(*(np.asarray(each) for each in judged(pairs)))
+        report(*judged(pairs))
+        report_places(pairs)
         return
     left_out(pairs)
     use_fitted(pairs)
+    use_fitted_places(pairs)
+    report_places(pairs)
     for name in ("BY_RATIO", "BY_NEIGHBOURS", "SAME_PLACE"):
         print(f"{name} = {getattr(in_use, name)}")
 

@@ -144,11 +144,11 @@ def _make_parts(
     progress(0, len(todo), "reconstructing")
     running: set[subprocess.Popen[str]] = set()
     with ThreadPoolExecutor(workers) as pool:
-        jobs = {
-            pool.submit(_make_part_apart, name, folder, parts, settings, threads, running): name
-            for name, folder in sorted(todo.items(), key=lambda item: -len(_photos(item[1])))  # the longest first
-        }
         try:
+            jobs = {
+                pool.submit(_make_part_apart, name, folder, parts, settings, threads, running): name
+                for name, folder in sorted(todo.items(), key=lambda item: -len(_photos(item[1])))  # the longest first
+            }
             for done, job in enumerate(as_completed(jobs)):
                 job.result()
                 progress(done + 1, len(todo), jobs[job])
@@ -167,7 +167,8 @@ def _make_part_apart(
     threads: tuple[int, int],
     running: set[subprocess.Popen[str]],
 ) -> None:
-    task = json.dumps([name, str(folder), str(parts), asdict(settings), *threads])
+    # Its parent by number: if that is killed while this starts, it would take another for its parent, and go on.
+    task = json.dumps([os.getpid(), name, str(folder), str(parts), asdict(settings), *threads])
     program = "import sys; from hynet.patchsets.build import _make_part_here; _make_part_here(sys.argv[1])"
     command = [sys.executable, "-c", program, task]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
@@ -182,8 +183,8 @@ def _make_part_apart(
 
 def _make_part_here(task: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends COLMAP at once
-    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
-    name, folder, parts, settings, threads, mapping_threads = json.loads(task)
+    parent, name, folder, parts, settings, threads, mapping_threads = json.loads(task)
+    threading.Thread(target=end_with, args=(parent,), daemon=True).start()
     cv2.setNumThreads(threads)
     make_part(name, Path(folder), Path(parts), PatchSettings(**settings), threads, mapping_threads)
 
