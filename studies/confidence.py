@@ -33,7 +33,7 @@ from hynet.types import Array, Features
 RIGHT = 3.0  # pixels
 SOLVED = 10.0  # degrees
 FOLDS, BINS = 5, 15
-RIDGE = 1e-4  # keeps weights finite where one number tells all
+RIDGE = 1e-4  # keeps weights of places finite: a few inliers tell all
 ACROSS = 250  # pairs of different scenes
 
 
@@ -99,14 +99,14 @@ def gather(data: Path, folder: Path) -> list[Pair]:
 # --- Fitting ---
 
 
-def fitted(columns: Sequence[Array], right: Array) -> tuple[float, ...]:
+def fitted(columns: Sequence[Array], right: Array, ridge: float = 0.0) -> tuple[float, ...]:
     """Weights of a logistic regression, the constant last."""
     X = np.column_stack([*columns, np.ones(len(right))])
 
     def loss(weights: Array) -> tuple[float, Array]:
         total = X @ weights
-        value = np.mean(np.logaddexp(0, total) - right * total) + RIDGE * (weights @ weights)
-        return float(value), X.T @ (expit(total) - right) / len(X) + 2 * RIDGE * weights
+        value = np.mean(np.logaddexp(0, total) - right * total) + ridge * (weights @ weights)
+        return float(value), X.T @ (expit(total) - right) / len(X) + 2 * ridge * weights
 
     return tuple(minimize(loss, np.zeros(X.shape[1]), jac=True, method="BFGS").x.round(4).tolist())
 
@@ -127,7 +127,7 @@ def use_fitted_places(pairs: Sequence[Pair]) -> None:
     judged = [pair for pair in pairs if pair.solvable or pair.scenes[0] != pair.scenes[1]]
     measured = np.array([evidence(pair) for pair in judged])
     together = np.array([pair.solvable for pair in judged])
-    in_use.SAME_PLACE = fitted(list(np.log1p(measured).T), together)
+    in_use.SAME_PLACE = fitted(list(np.log1p(measured).T), together, RIDGE)
 
 
 def both_ways(pair: Pair) -> tuple[Array, Array]:
