@@ -19,9 +19,9 @@ DISTINCT = 0.0015  # of the longer side: what is nearer may be one thing found t
 LITTLE = 0.05  # neighbours, added before the logarithm
 
 # Weights of logistic regressions, the constant last, as studies/confidence.py prints them.
-BY_RATIO = (-17.0508, 13.7284)  # ratio
-BY_NEIGHBOURS = (-4.204, 0.2083, 0.8242, 2.9092)  # ratio, log of the fewer and of all neighbours that moved alike
-SAME_PLACE = (1.0, 1.0, -8.0)  # log of 1 + expected right matches, log of 1 + inliers
+BY_RATIO = (-15.8019, 12.8413)  # ratio
+BY_NEIGHBOURS = (-4.1481, 0.2813, 0.7049, 2.9761)  # ratio, log of the fewer and of all neighbours that moved alike
+SAME_PLACE = (-0.0041, 3.5729, -5.6017)  # log of 1 + expected right matches, log of 1 + inliers
 
 
 def confidence(a: Features, b: Features, rows: Array, columns: Array, ratios: Array) -> Array:
