@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 # Before torch is imported anywhere: see hynet.cli.main.
@@ -11,6 +12,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
+
+# A suite that was started in the background ignores Ctrl-C, and its tests of Ctrl-C would wait in vain.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A shared machine stalls now and then: a slow example is not a wrong one. Same examples every run.
 settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -76,3 +76,8 @@ def test_a_log_is_kept_for_those_who_turn_it_on(capsys, tmp_path):
         log.setLevel(logging.NOTSET)
     assert main([*command, "--json"]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_a_closed_output_has_no_width(monkeypatch):
+    monkeypatch.setattr("sys.stdout", None)
+    assert terminal_width() is None

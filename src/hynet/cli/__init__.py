@@ -143,7 +143,8 @@ def perhaps(given: str, known: Iterable[str]) -> str:
 
 def terminal_width() -> int | None:
     """Characters a line where a person looks; None where a file or a program reads."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    watched = sys.stdout is not None and sys.stdout.isatty()  # None where it was closed
+    return shutil.get_terminal_size().columns if watched else None
 
 
 def _log_to_stderr() -> None:
