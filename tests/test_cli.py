@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 import hynet
-from hynet.cli import COMMANDS, main
+from hynet.cli import COMMANDS, main, terminal_width
 from hynet.training.recipes import RECIPES
 
 
