@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import BadInput
 from ..extractors.folder import name_photos
 from ..extractors.settings import Settings
-from ..matchers import open_matcher
+from ..matchers import open_with_ratio
 from ..sfm.matches_file import find_photos, match_pairs
 from ..sfm.pairs import from_file
 from ..system.machine import cores
@@ -35,9 +35,7 @@ def match_many(
     """Each pair of the file, or each photo with each."""
     if out.suffix != ".h5":
         raise BadInput(f"matches of many pairs go into one HDF5 file; let the name {out.name!r} end in .h5.")
-    given = {name: value for name, value in options.items() if value is not None}
-    if given and matcher not in ("consensus", "nearest"):
-        raise BadInput(f"the matcher {matcher} does not take {' or '.join(given)}; consensus and nearest do.")
+    found_by = open_with_ratio(matcher, **options)
     if pairs is None:
         named = name_photos([*photos])
         chosen = list(combinations(named, 2))
@@ -52,7 +50,7 @@ def match_many(
             named,
             chosen,
             out,
-            open_matcher(matcher, **given),
+            found_by,
             settings=settings,
             options={"matcher": matcher, **options},
             geometry=geometry,

@@ -45,9 +45,7 @@ class FeaturesFile:
         found = read_h5(self.path, self.name_of(photo), photo)
         # In the order of the file: matches of others name its rows.
         best = np.sort(np.argsort(-found.keypoints.scores, kind="stable")[: self.max_keypoints])
-        lengths = np.maximum(np.linalg.norm(found.descriptors[best], axis=1, keepdims=True), 1e-12)
-        descriptors = found.descriptors[best] / lengths
-        return replace(found[best], descriptors=descriptors, photo=images.remembered(photo))
+        return replace(unit_features(found[best]), photo=images.remembered(photo))
 
     def name_of(self, photo: str | Path) -> str:
         """The photo's name in the file: as much of its path as is one."""
@@ -132,6 +130,12 @@ def read_h5(path: str | Path, name: str, photo: str | Path | None = None) -> Fea
         keypoints = Keypoints.from_circles(xy, scales, angles, scores)
         focal = float(group["focal"][()]) if "focal" in group else None
         return Features(keypoints, descriptors, (width, height), ratio, thresholds, focal)
+
+
+def unit_features(found: Features) -> Features:
+    """With descriptors of length one, which those that others stored need not have."""
+    lengths = np.linalg.norm(found.descriptors, axis=1, keepdims=True)
+    return replace(found, descriptors=found.descriptors / np.maximum(lengths, 1e-12))
 
 
 def _ratio(file: Any) -> float | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
+from ..errors import BadInput
 from ..system.parts import FilePart, open_part
 from ..system.plugins import with_plugins
 from ..types import Features, Matches
@@ -38,6 +39,17 @@ MATCHERS: dict[str, FilePart[Matcher]] = with_plugins(
     },
     FilePart[Matcher],
 )
+
+
+TAKE_RATIOS = ("consensus", "nearest")
+
+
+def open_with_ratio(name_or_path: str | Path, ratio: float | None, fginn: float | None) -> Matcher:
+    """A matcher with the options of a ratio test, where it takes those that are given."""
+    options = {name: value for name, value in {"ratio": ratio, "fginn": fginn}.items() if value is not None}
+    if options and name_or_path not in TAKE_RATIOS:
+        raise BadInput(f"the matcher {name_or_path} does not take {' or '.join(options)}; consensus and nearest do.")
+    return open_matcher(name_or_path, **options)
 
 
 def open_matcher(name_or_path: str | Path, **options: Any) -> Matcher:

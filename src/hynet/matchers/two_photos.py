@@ -24,7 +24,7 @@ from ..extractors.settings import Settings
 from ..geometry import DEGENSAC, Fit
 from ..patches import SUPPORT_SIGMAS, cut
 from ..types import Array, Features, Keypoints, Matches
-from . import Matcher, open_matcher
+from . import Matcher, open_with_ratio
 from .confidence import same_place
 from .turning import stand_alike
 from .verification import THRESHOLDS, verify
@@ -283,11 +283,11 @@ def _focals(focal: float | tuple[float, float] | None, *photos: Photo) -> list[f
 
 
 def _opened(matcher: str | Path | Matcher, ratio: float | None, fginn: float | None) -> Matcher:
-    asked = {"ratio": ratio, "fginn": fginn}
-    options = {name: value for name, value in asked.items() if value is not None}
-    if options and matcher not in ("consensus", "nearest"):
-        raise BadInput(f"the matcher {matcher} does not take {' or '.join(options)}; consensus and nearest do.")
-    return open_matcher(matcher, **options) if isinstance(matcher, str | Path) else matcher
+    if isinstance(matcher, str | Path):
+        return open_with_ratio(matcher, ratio, fginn)
+    if ratio is not None or fginn is not None:
+        raise BadInput("ratio and fginn are options of matchers that are named; leave them out for an object.")
+    return matcher
 
 
 class _Clock:

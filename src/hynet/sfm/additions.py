@@ -17,13 +17,13 @@ from .. import colmap, images
 from ..colmap import Store, Verifiable
 from ..errors import BadInput, DataNotFound
 from ..extractors.folder import extract_all, name_photos
-from ..extractors.hloc_file import read_h5
+from ..extractors.hloc_file import read_h5, unit_features
 from ..extractors.settings import Settings
 from ..matchers.consensus import Consensus
 from ..matchers.nearest import Nearest
 from ..system.locks import alone
 from ..system.machine import cores
-from ..types import Array, Features, Progress, silent
+from ..types import Array, Progress, silent
 from . import pairs as pairing
 
 
@@ -98,7 +98,7 @@ def _add(
     before = {name: store.stored_keypoints(name) for name in names}
     views = {}
     for name in names:
-        found = _unit(read_h5(file, name))
+        found = unit_features(read_h5(file, name))
         if found.image_size != store.size(name):
             raise BadInput(
                 f"{name} is of another size in the database: {store.size(name)}, and {found.image_size} here."
@@ -132,8 +132,3 @@ def _add(
             store.replace_pair(*result)
     added = sum(len(found) for found, _ in views.values())
     return Added(len(views), added, len(results), matches, inliers, left)
-
-
-def _unit(features: Features) -> Features:
-    lengths = np.linalg.norm(features.descriptors, axis=1, keepdims=True)
-    return replace(features, descriptors=features.descriptors / np.maximum(lengths, 1e-12))

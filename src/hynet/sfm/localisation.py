@@ -22,7 +22,7 @@ from ..colmap import AbsolutePose, Camera, ModelPhoto
 from ..errors import BadData, BadInput, DataNotFound, UnreadableImage
 from ..extractors import PhotoExtractor, open_extractor
 from ..extractors.folder import name_photos, weights_of
-from ..extractors.hloc_file import h5_names, open_features, read_h5
+from ..extractors.hloc_file import h5_names, open_features, read_h5, unit_features
 from ..extractors.patchwise import Extractor
 from ..extractors.settings import Settings
 from ..matchers.consensus import Consensus
@@ -185,8 +185,7 @@ class Map:
             raise BadData(
                 f"{self._file} holds other features of {name} than the map was made of; reconstruct it again."
             )
-        lengths = np.linalg.norm(found.descriptors, axis=1, keepdims=True)  # of others, they need not be 1
-        return replace(found, descriptors=found.descriptors / np.maximum(lengths, 1e-12))
+        return unit_features(found)
 
 
 def localize(photo: str | Path | Array, map: str | Path | Map) -> Located:

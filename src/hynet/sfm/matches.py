@@ -6,16 +6,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ..colmap import Store, Verifiable
 from ..errors import BadInput, need
-from ..extractors.hloc_file import read_h5
+from ..extractors.hloc_file import read_h5, unit_features
 from ..matchers import Matcher
 from ..matchers.hloc_matches import MatchesFile
 from ..types import Features, Matches, Progress, silent
@@ -71,8 +69,7 @@ def _view(store: Store, file: Path, name: str) -> MatchedView:
     features, seen = read_h5(file, name), store.verifiable(name)
     if len(features) != len(seen.points):
         raise BadInput(f"{file} has changed since {name} was read from it; choose another folder for the model.")
-    lengths = np.linalg.norm(features.descriptors, axis=1, keepdims=True)  # of others, they need not be 1
-    return MatchedView(replace(features, descriptors=features.descriptors / np.maximum(lengths, 1e-12)), seen)
+    return MatchedView(unit_features(features), seen)
 
 
 def _one_thread_a_product() -> AbstractContextManager[Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ import numpy as np
 from .. import images
 from ..errors import BadInput
 from ..extractors.folder import extract_all, name_photos
-from ..extractors.hloc_file import FeaturesFile, h5_names, open_features, read_h5
+from ..extractors.hloc_file import FeaturesFile, h5_names, open_features, read_h5, unit_features
 from ..extractors.settings import Settings
 from ..matchers import Matcher
 from ..matchers.verification import verify
@@ -76,7 +76,7 @@ def match_pairs(
         made_from = {pair: fingerprints.values([contents[name] for name in pair])[:16] for pair in asked}
         done = parts.done()
         todo = [pair for pair in asked if done.get(_group(pair)) != made_from[pair]]
-        read = lru_cache(maxsize=IN_MEMORY)(lambda name: _as_units(read_h5(features, name)))
+        read = lru_cache(maxsize=IN_MEMORY)(lambda name: unit_features(read_h5(features, name)))
         try:
             for count, pair in enumerate(todo, len(asked) - len(todo) + 1):
                 first, second = (read(name) for name in pair)
@@ -133,12 +133,6 @@ def _contents(features: Path) -> dict[str, str]:
             name: str(file[name].attrs.get("fingerprint") or fingerprints.values(file[name]["keypoints"][()].tolist()))
             for name in names
         }
-
-
-def _as_units(found: Features) -> Features:
-    """In the order of the file, whose rows matches name; descriptors of others need not be of length one."""
-    lengths = np.maximum(np.linalg.norm(found.descriptors, axis=1, keepdims=True), 1e-12)
-    return replace(found, descriptors=found.descriptors / lengths)
 
 
 def _matched(a: Features, b: Features, matcher: Matcher, geometry: str, threshold: float | None) -> dict[str, Array]:
