@@ -79,7 +79,7 @@ SELECTIONS: Mapping[str, Select] = {
     **{f"spread, {cells} a cell": strongest(0, cells) for cells in (4, 16)},
     **{f"spread, {cells} a cell, by contrast x sigma^0.5": strongest(0.5, cells) for cells in (2, 4, 8)},
 }
-CHOSEN = "spread, 4 a cell, by contrast x sigma^0.5"
+CHOSEN = "spread, 8 a cell, by contrast x sigma^0.5"
 MATCHERS: Mapping[str, Match] = {
     **{f"nearest, ratio {ratio}": Nearest(ratio) for ratio in (0.9, 0.8, 0.85, 0.95)},
     "nearest, ratio 0.9, distance below 0.9": nearer(0.9),

@@ -1,9 +1,11 @@
-"""Inliers over the angle by which the second photo of a pair was turned, for each orientation.
+"""How photos are turned, and what that does to each orientation.
 
 Usage: python studies/choosing.py PATH/TO/data/train OUT
        python studies/turning.py OUT/stereo [PAIRS_A_SCENE]
 
-Inliers of the fundamental matrix, summed over pairs whose second photo was turned about its centre, nothing cut off.
+First, of each scene, the share of pairs turned by more than some degrees: by the true cameras, and as
+hynet.extractors.standing sees it. Then inliers of the fundamental matrix over the angle, summed over pairs whose second
+photo was turned about its centre, nothing cut off.
 """
 
 from __future__ import annotations
@@ -17,8 +19,10 @@ import numpy as np
 import hynet
 from hynet import images
 from hynet.datasets import scenes
+from hynet.extractors.standing import orientation_of, turns
 from hynet.types import Array
 
+SHARES = (10, 15, 25)  # degrees
 ANGLES = (0, 5, 10, 15, 20, 30, 45, 90, 137, 180, 270)
 ORIENTATIONS = ("upright", "gradient", "auto")
 
@@ -33,7 +37,26 @@ def turned(photo: Array, degrees: float) -> Array:
     return cv2.warpAffine(photo, M, (side, side), borderValue=128)
 
 
+def standing(found: list[scenes.Scene]) -> None:
+    print(
+        f"| scene | truly beyond {SHARES} degrees | as seen | of how many pairs | orientation |\n|---|---|---|---|---|"
+    )
+    for scene in found:
+        true = []
+        for pair in scene.pairs:
+            R = scenes.second_from_first(*(scene.views[name].cam_from_world for name in pair)).rotation
+            true.append(np.arctan2(R[1, 0] - R[0, 1], R[0, 0] + R[1, 1]))  # the nearest turn about the line of sight
+        photos = [scene.views[name].photo for name in sorted(scene.views)]
+        seen = turns(photos)
+        shares = [
+            ", ".join(f"{np.mean(np.abs(np.degrees(each)) > angle):.2f}" for angle in SHARES) if len(each) else "none"
+            for each in (true, seen)
+        ]
+        print(f"| {scene.name} | {shares[0]} | {shares[1]} | {len(seen)} | {orientation_of(photos)} |", flush=True)
+
+
 def main(data: Path, most: int = 3) -> None:
+    standing(scenes.load(data))
     inliers = np.zeros((len(ANGLES), len(ORIENTATIONS)), int)
     pairs = 0
     for scene in scenes.load(data):

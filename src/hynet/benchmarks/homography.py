@@ -1,7 +1,8 @@
 """Matching end to end on image sequences whose homographies are known (Oxford's affine set, HPatches).
 
 The protocol most papers of the field follow since D2-Net (2019): mutual nearest neighbours without a ratio test, every
-photo against the first. Columns that end in _ratio use the model's own ratio test as well, as its users would.
+photo against the first. Columns that end in _ratio use the model's own ratio test as well, those that end in
+_consensus the matcher that `hynet match` uses by default, the same for every method.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from .. import geometry, matchers, metrics
 from ..datasets import sequences
 from ..datasets.sequences import ImageSequence
 from ..matchers import Matcher
+from ..matchers.consensus import Consensus
 from ..matchers.nearest import match
 from ..matchers.verification import THRESHOLDS
 from ..system import cache, fingerprints
@@ -35,7 +37,8 @@ SEEDS = 3  # fits of each pair, whose scores are averaged: MAGSAC++ draws by lot
 ROW = 512  # keypoints whose distances to all others are held at a time
 
 COLUMNS = ("mma1", "mma3", "mma5", "mma10", "auc3", "auc5", "auc10", "correct", "matches")
-WITH_RATIO = ("mma3", "auc5", "correct")
+SELECTED = ("mma3", "auc5", "correct")  # columns that are there by other matchers, too
+BY = ("ratio", "consensus")
 BY_KIND = ("mma3", "auc5")
 
 
@@ -70,7 +73,7 @@ def evaluate(
             progress(done, len(found), f"{method.name} on {sequence.name}")
             samples[method.name].append(_measured(method, sequence))
 
-    columns = [*COLUMNS, *(f"{column}_ratio" for column in WITH_RATIO), "repeatability"]
+    columns = [*COLUMNS, *(f"{column}_{by}" for by in BY for column in SELECTED), "repeatability"]
     # What a bootstrap draws: sequences, whose pairs are much alike; of one sequence its pairs.
     means = {
         name: {column: np.array([per[column].mean() for per in own]) for column in own[0]} if len(own) > 1 else own[0]
@@ -89,7 +92,7 @@ def evaluate(
         rows,
         intervals,
         title=f"Matching {sum(len(each.homographies) for each in found)} pairs of {len(found)} planar sequences",
-        formats=dict.fromkeys(("correct", "matches", "correct_ratio"), ".0f"),
+        formats=dict.fromkeys(("matches", "correct", *(f"correct_{by}" for by in BY)), ".0f"),
         comparisons=[
             one
             for column in ("mma3", "auc5", "correct")
@@ -142,12 +145,15 @@ def _measured(method: Method, sequence: ImageSequence) -> dict[str, Array]:
 
 
 def _pair(first: Features, second: Features, H: Array, matcher: Matcher | None) -> dict[str, float]:
-    """By nearest neighbours with and without the ratio test, or by the method's own matcher, which has none."""
+    """By nearest neighbours, plain and by the matchers of BY, or by the method's own matcher alone."""
     plain = _scores(first, second, H, matcher(first, second) if matcher else match(first, second, ratio=1.0))
-    has_ratio = matcher is None and first.ratio is not None
-    chosen = _scores(first, second, H, match(first, second, first.ratio)) if has_ratio else plain
-    ratio = {f"{column}_ratio": chosen[column] for column in WITH_RATIO}
-    return {**plain, **ratio, "repeatability": 100 * repeatability(first, second, H)}
+    by = dict.fromkeys(BY, plain)
+    if matcher is None and first.ratio is not None:
+        by["ratio"] = _scores(first, second, H, match(first, second, first.ratio))
+    if matcher is None:
+        by["consensus"] = _scores(first, second, H, Consensus()(first, second))
+    others = {f"{column}_{name}": scores[column] for name, scores in by.items() for column in SELECTED}
+    return {**plain, **others, "repeatability": 100 * repeatability(first, second, H)}
 
 
 def _scores(first: Features, second: Features, H: Array, matches: Matches) -> dict[str, float]:
@@ -225,7 +231,8 @@ def _notes(setting: Setting, drawn: str) -> list[str]:
         f"MAGSAC++ at {THRESHOLDS['homography']:g} px, mean of {SEEDS} seeds.",
         "Errors are in pixels of the photo as it is. Of its longer side, DoG and Key.Net see at most 1,600 pixels, "
         "R2D2, ALIKED and XFeat 1,024.",
-        "_ratio: the same with the model's ratio test, where it has one. repeatability: keypoints found again within "
+        "_ratio: the same with the ratio test of a model, where it has one. _consensus: by the default matcher, which "
+        "asks neighbours too; of keypoints without size, the ratio test. repeatability: keypoints found again within "
         f"{RIGHT:g} pixels, of those that both photos show, %.",
         f"Intervals: 95%, {drawn} drawn again {metrics.ROUNDS:,} times.",
     ]

@@ -17,6 +17,8 @@ from ..types import Progress, silent
 from .package import SEED, NotReconstructed, pycolmap
 
 ROBUST = 0.5  # pixels beyond which a match counts less and less
+FARTHEST = 2.0  # pixels: an observation off by more is left out; docs/reconstruction.md has the table it was chosen by
+NARROWEST = 1.5  # degrees between the rays to a point, COLMAP's own limit
 LARGEST = "largest"
 COUNT = "registered"  # a file of one byte a photo
 
@@ -104,7 +106,8 @@ def refine(model: Any, *, known_cameras: bool = False) -> None:
     """Adjust all of a model once more, in place, with a loss that lets no poor match pull hard.
 
     The mapper's own adjustment takes every match at its word, and descriptors that match more also match places that
-    the detector found less exactly.
+    the detector found less exactly. What does not fit afterwards, or lies behind a camera, is left out, as the mapper
+    does after its own by a wider limit.
     """
     colmap = pycolmap()
     options, config = colmap.BundleAdjustmentOptions(), colmap.BundleAdjustmentConfig()
@@ -117,6 +120,7 @@ def refine(model: Any, *, known_cameras: bool = False) -> None:
         config.add_image(number)
     config.fix_gauge(colmap.BundleAdjustmentGauge.TWO_CAMS_FROM_WORLD)
     colmap.create_default_bundle_adjuster(options, config, model).solve()
+    colmap.ObservationManager(model).filter_all_points3D(FARTHEST, NARROWEST)
     model.update_point_3d_errors()
 
 

@@ -9,7 +9,7 @@ from ..types import Array, Keypoints
 
 # Of the places that are spread: as many strongest for each keypoint asked for, so that no sky or wall is filled with
 # what is hardly there; and how many keypoints a cell of the grid would hold if they were even. docs/matching.md.
-POOL, PER_CELL = 2, 4
+POOL, PER_CELL = 2, 8
 
 
 def inside(xy: Array, mask: Array | None, shape: tuple[int, ...]) -> Array:

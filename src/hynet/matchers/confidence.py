@@ -19,9 +19,9 @@ DISTINCT = 0.0015  # of the longer side: what is nearer may be one thing found t
 LITTLE = 0.05  # neighbours, added before the logarithm
 
 # Weights of logistic regressions, the constant last, as studies/confidence.py prints them.
-BY_RATIO = (-15.8019, 12.8413)  # ratio
-BY_NEIGHBOURS = (-4.1481, 0.2813, 0.7049, 2.9761)  # ratio, log of the fewer and of all neighbours that moved alike
-SAME_PLACE = (-0.0041, 3.5729, -5.6017)  # log of 1 + expected right matches, log of 1 + inliers
+BY_RATIO = (-15.8425, 12.8767)  # ratio
+BY_NEIGHBOURS = (-4.0822, 0.2797, 0.717, 2.9047)  # ratio, log of the fewer and of all neighbours that moved alike
+SAME_PLACE = (1.9996, 1.4854, -7.1705)  # log of 1 + expected right matches, log of 1 + inliers
 
 
 def confidence(a: Features, b: Features, rows: Array, columns: Array, ratios: Array) -> Array:
