@@ -9,7 +9,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-
 RELATIVE = r"\((?![a-z]+:|#)([^)]+)\)"
 
 
