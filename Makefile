@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: match test test-app oldest slow check fuzz faults venv clean
+.PHONY: match test test-app oldest slow check docs fuzz faults venv clean
 
 match: .venv/.core
 	$(BIN)/hynet match --out matches.png
@@ -43,6 +43,18 @@ check: venv
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# The document site, in an environment of its own. Warnings are errors: broken links among pages, names that do not exist.
+DOCS := .venv-docs/bin
+docs: .venv-docs/.made
+	$(DOCS)/python -m sphinx -W --keep-going --quiet --builder doctest docs docs/_build/doctest
+	$(DOCS)/python -m sphinx -W --keep-going --quiet --builder html docs docs/_build/html
+	@echo open docs/_build/html/index.html
+
+.venv-docs/.made: pyproject.toml constraints.txt docs/requirements.txt
+	test -x $(DOCS)/python || $(PYTHON) -m venv .venv-docs
+	$(DOCS)/pip install --quiet --constraint constraints.txt --editable . --requirement docs/requirements.txt
+	touch $@
+
 venv: .venv/.all
 
 # A stamp a target: made anew when the packages we ask for change, left alone otherwise.
@@ -59,4 +71,4 @@ venv: .venv/.all
 	touch $@
 
 clean:
-	rm -rf .venv $(OLDEST) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-docs $(OLDEST) docs/_build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

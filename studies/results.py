@@ -3,6 +3,7 @@
 Usage: python studies/results.py PATH/TO/data/eval PATH/TO/weights OUT                  runs what is not there yet
        python studies/results.py PATH/TO/data/eval PATH/TO/weights OUT --only imc eth   runs these, again if need be
        python studies/results.py PATH/TO/data/eval PATH/TO/weights OUT --page docs/results.md    writes the page
+       python studies/results.py PATH/TO/data/eval PATH/TO/weights OUT --readme README.md        fills its table
 
 OUT gets links `data` and `weights`, in which the commands run as the page shows them, and a folder per table. What is
 described is cached, so a run that was killed goes on. `data` only reports: nothing is chosen by these numbers.
@@ -27,6 +28,16 @@ from hynet.types import Table
 
 PATCHES = ",".join([*OURS, *BASELINES, *OPENCV, "boostdesc", "daisy", *weights(PATCH_NETWORKS)])
 FEW = ",".join(["default", "keynet+default", "rootsift", *weights(["hardtfeat.pth", "DesDis-32.pth"])])
+# The rows of README.md's table: what each is called there, and what it needs beyond `pip install hynet-features`.
+FEW_TO_CHOOSE_FROM = {
+    "default": ("hynet `default`", ""),
+    "default-int8": ("hynet `default-int8`", ""),
+    "opencv-rootsift": ("SIFT (OpenCV's, RootSIFT)", ""),
+    "weights/hardtfeat.pth": ("HardTFeat, on our keypoints", "its weights, torch"),
+    "weights/xfeat_n4m.onnx": ("XFeat", "its weights"),
+    "weights/xfeat_n4m.onnx+weights/lighterglue_L3.onnx": ("XFeat + LighterGlue", "their weights"),
+    "weights/aliked-n16.pth": ("ALIKED-N16", "its weights, torch, kornia"),
+}
 VALIDATION = "patches data/photos/* --out val --hard-share 1 --max-keypoints 8000"
 
 
@@ -51,7 +62,7 @@ STUDIES = {
     "hpatches": Study(
         "Patches: verification, matching, retrieval",
         "Cut from ten image sequences (eight of Oxford's affine set, HPatches' v_churchill and v_wormhole) by the "
-        "recipe of the HPatches release (docs/benchmarks.md).",
+        "recipe of the HPatches release ([Benchmarks](benchmarks.md)).",
         f"evaluate hpatches --model {PATCHES} --data data/homography",
         "hpatches",
     ),
@@ -108,6 +119,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--only", nargs="+", choices=[*STUDIES], default=[])
     parser.add_argument("--page", type=Path)
+    parser.add_argument("--readme", type=Path)
     asked = parser.parse_args()
     asked.out.mkdir(parents=True, exist_ok=True)
     for name, target in (("data", asked.data), ("weights", asked.weights)):
@@ -116,6 +128,11 @@ def main() -> None:
     if asked.page is not None:
         with whole(asked.page) as file:
             file.write_text(page(asked.out))
+    if asked.readme is not None:
+        filled = with_choice(asked.readme.read_text(), asked.out)
+        with whole(asked.readme) as file:
+            file.write_text(filled)
+    if asked.page is not None or asked.readme is not None:
         return
     for name, study in STUDIES.items():
         if name in asked.only or (not asked.only and not (asked.out / name / f"{study.file}.json").exists()):
@@ -148,17 +165,35 @@ def page(out: Path) -> str:
 
 def choice(out: Path) -> str:
     """Accuracy and time of each whole method in one table, once both were measured."""
+    cells = compared(out)
+    if not cells:
+        return ""
+    names = shown(WHOLE)
+    rows = {names[method]: row for method, row in cells.items()}
+    columns = list(next(iter(rows.values())))
+    table = Table("Accuracy in %, and milliseconds on one core", columns, rows, formats=dict.fromkeys(columns, ".1f"))
+    note = (
+        "Accuracies are columns of the tables below. Times: `python studies/milliseconds.py data/imc weights "
+        "milliseconds.json`, 2,048 keypoints per photo; a photo is read, its keypoints found and described; XFeat's "
+        "time includes the selection of its keypoints."
+    )
+    timed = any(row["ms per photo"] is not None for row in cells.values())
+    missing = "" if timed else "\n\nThe times are still to be measured, on a machine that does nothing else."
+    return f"## Which to choose\n{table.markdown()}\n\n{note}{missing}"
+
+
+def compared(out: Path) -> dict[str, dict[str, float | None]]:
+    """Method -> column -> number, None where it is not measured; empty where a benchmark has not been run."""
     files = {"imc": out / "imc" / "imc-both.json", "homography": out / "homography" / "homography.json"}
     if not all(path.exists() for path in files.values()):
-        return ""
+        return {}
     rows = {name: json.loads(path.read_text())["rows"] for name, path in files.items()}
     clock = out / "milliseconds.json"
     times = json.loads(clock.read_text())["rows"] if clock.exists() else {}
-    names = shown(WHOLE)
     cells = {}
     for method in WHOLE:
         poses, planes, time = rows["imc"].get(method, {}), rows["homography"].get(method, {}), times.get(method, {})
-        cells[names[method]] = {
+        cells[method] = {
             "stereo": poses.get("stereo"),
             "multiview": poses.get("multiview"),
             "planes mma3": planes.get("mma3"),
@@ -166,15 +201,22 @@ def choice(out: Path) -> str:
             "ms per photo": time.get("extract"),
             "ms per pair": time.get("match"),
         }
+    return cells
+
+
+def with_choice(readme: str, out: Path) -> str:
+    """README.md with its table of a few well-known methods filled in."""
+    cells = compared(out)
+    if not cells:
+        sys.exit(f"{out} has no results of imc and homography yet; run this without --readme first.")
     columns = list(next(iter(cells.values())))
-    table = Table("Accuracy in %, and milliseconds on one core", columns, cells, formats=dict.fromkeys(columns, ".1f"))
-    note = (
-        "Accuracies are columns of the tables below. Times: `python studies/milliseconds.py data/imc weights "
-        "milliseconds.json`, 2,048 keypoints per photo; a photo is read, its keypoints found and described; XFeat's "
-        "time includes the selection of its keypoints."
-    )
-    missing = "" if times else "\n\nThe times are still to be measured, on a machine that does nothing else."
-    return f"## Which to choose\n{table.markdown()}\n\n{note}{missing}"
+    lines = [f"| | {' | '.join(columns)} | needs |", "|---" * (len(columns) + 2) + "|"]
+    for method, (name, needs) in FEW_TO_CHOOSE_FROM.items():
+        numbers = ["-" if value is None else f"{value:.1f}" for value in cells[method].values()]
+        lines.append(f"| {name} | {' | '.join(numbers)} | {needs} |")
+    before, rest = readme.split("<!-- choice -->")
+    _, after = rest.split("<!-- /choice -->")
+    return "\n".join([f"{before}<!-- choice -->", *lines, f"<!-- /choice -->{after}"])
 
 
 if __name__ == "__main__":

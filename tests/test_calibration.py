@@ -243,3 +243,11 @@ def test_a_calibration_that_fails_leaves_nothing_behind(sequence, tmp_path, caps
     assert main(["calibrate", "--pairs", str(sequence), "--most", most, "--out", str(out)]) == 2
     assert "at least one pair" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_a_device_that_the_model_does_not_have_is_told_and_leaves_nothing_behind(sequence, tmp_path, capsys):
+    out = tmp_path / "new.json"
+    command = ["calibrate", "--pairs", str(sequence), "--model", "rootsift", "--device", "cuda", "--out", str(out)]
+    assert main(command) == 2
+    assert "runs on the CPU" in capsys.readouterr().err
+    assert not out.exists()

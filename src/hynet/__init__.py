@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .training.run import train
     from .types import Features, Keypoints, Matches, PatchPairs, PatchSet, Table
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # ONNX Runtime collects telemetry from its import on, if this is not set before. Where it is too late for that,
 # system/onnx_runtime.py does what is left.

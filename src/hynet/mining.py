@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -17,7 +18,7 @@ TOO_ALIKE = 1 - (TOO_CLOSE**2 - EPSILON) / 2  # the cosine of a distance TOO_CLO
 # The distance of a pair that has no stranger: the farthest apart that unit vectors can be, beyond most margins.
 FARTHEST = 2.0
 
-Ids = Tensor | Array  # (N,) whole numbers
+Ids: TypeAlias = "Tensor | Array"  # (N,) whole numbers
 
 
 @dataclass(frozen=True)

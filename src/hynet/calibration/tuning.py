@@ -51,6 +51,7 @@ def tune(
     *,
     max_keypoints: int = 2048,
     upright: bool = False,
+    device: str | None = None,
     progress: Progress = silent,
 ) -> Tuned:
     """Support by right matches; then the threshold at the model's ratio, then the ratio at that threshold, by accuracy.
@@ -61,7 +62,7 @@ def tune(
     """
     if not pairs:
         raise BadInput("calibration needs at least one pair of photos.")
-    usual = Extractor(detector, model, max_keypoints, upright)
+    usual = Extractor(detector, model, max_keypoints, upright, device=device)
     trained = usual.descriptor.support or SUPPORT_SIGMAS
     own_ratio = usual.descriptor.ratio or USUAL_RATIO
     few = Extractor(detector, usual.descriptor, SUPPORT_KEYPOINTS, upright)

@@ -17,7 +17,7 @@ from ..extractors import calibrated as calibration
 from ..system.locks import alone
 from ..types import Table
 from . import Report, terminal_width
-from .choices import Detector, Model
+from .choices import Detector, Device, Model
 from .progress import bar
 
 
@@ -30,6 +30,7 @@ def run(
     upright: bool = False,
     most: int = 60,
     out: Path | None = None,
+    device: Device = None,
 ) -> Report:
     """Calibrate a model.
 
@@ -45,7 +46,9 @@ def run(
     with alone(out), bar() as progress:
         calibration.claim(out)
         found = truth.find_pairs(pairs, most, progress=progress)
-        tuned = tuning.tune(found, detector, model, max_keypoints=max_keypoints, upright=upright, progress=progress)
+        tuned = tuning.tune(
+            found, detector, model, max_keypoints=max_keypoints, upright=upright, device=device, progress=progress
+        )
         calibration.save(tuned.calibration, out, detector)
     chosen = tuned.calibration
     threshold = chosen.thresholds[tuned.geometry]

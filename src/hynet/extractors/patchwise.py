@@ -30,8 +30,8 @@ ORIENTATIONS = ("auto", "upright", "gradient")
 class Extractor:
     """Photo -> Features, in pixels of the original photo.
 
-    extract = Extractor(max_keypoints=2048)
-    features = extract("a.jpg")
+        extract = Extractor(max_keypoints=2048)
+        features = extract("a.jpg")
 
     detector, descriptor: a name, the path of weights, or an object of one's own.
     score_threshold: keypoints of a lower score are left out; None: as usual for the detector.
