@@ -11,6 +11,7 @@ import cv2
 import numpy as np
 import pytest
 
+from hynet.benchmarks.figures.drawing import FIGURES, Sources
 from hynet.benchmarks.studies import orderings, plans, runs, scoring
 from hynet.benchmarks.studies.plans import PLANS, Ordering
 from hynet.cli import main
@@ -140,6 +141,50 @@ def test_studies_in_one_folder_share_their_runs_and_an_interrupted_one_goes_on(r
     assert list(json.loads(capsys.readouterr().out)["rows"]) == ["HyNet", "HyNet+SOSR", "SOSNet", "HardNet", "SIFT"]
 
 
+@pytest.fixture(scope="module")
+def figures(rivals, sets):
+    """Two more studies in the same folder, and the figures of all."""
+    out, _ = rivals
+    assert main(command(sets, "losses", out)) == 0
+    assert main([*command(sets, "grid", out), "--alphas", "1", "2", "--margins", "1.0", "1.2"]) == 0
+    return out, Sources(study=out)
+
+
+def test_figure_5a_has_a_cell_for_each_alpha_and_margin_and_marks_the_best(figures):
+    out, sources = figures
+    rows = json.loads((out / "grid.json").read_text())["rows"]
+    assert set(rows) == {f"alpha {alpha}, m {margin}" for alpha in (1, 2) for margin in (1, 1.2)}
+    axes = FIGURES["fig5a"](sources).figure.axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("m", "α")
+    values = axes.images[0].get_array()
+    assert values.shape == (2, 2)
+    assert values[1, 1] == pytest.approx(rows["alpha 2, m 1.2"]["matching"])
+    (bold,) = [text.get_text() for text in axes.texts if text.get_weight() == "bold"]
+    assert bold == f"{values.max():.2f}"
+    assert "Best cell: " in (out / "grid.md").read_text()
+
+
+def test_figure_5c_has_a_curve_of_each_loss_over_the_steps(figures):
+    out, sources = figures
+    (axes,) = FIGURES["fig5c"](sources).figure.axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("steps", "FPR@95, %")
+    assert len(axes.lines) == 3
+    for line in axes.lines:
+        assert list(line.get_xdata()) == [1, 2, 3, 4]  # of four steps, all are looked at
+    told = json.loads((out / "losses.json").read_text())
+    assert axes.lines[0].get_ydata()[-1] == pytest.approx(told["rows"]["s_H"]["fpr95"])
+
+
+def test_figure_4_has_a_bar_a_method_in_each_task(figures):
+    _, sources = figures
+    panels = FIGURES["fig4"](sources).figure.axes
+    assert [panel.get_title() for panel in panels][:2] == ["verification", "matching"]
+    for panel in panels:
+        assert len(panel.patches) == 7
+        lengths = [bar.get_width() for bar in panel.patches]
+        assert lengths == sorted(lengths)
+
+
 def test_the_page_of_results_shows_a_study_and_not_its_training_runs(rivals, tmp_path, capsys):
     out, _ = rivals
     assert main(["report", str(out), "--out", str(tmp_path / "page.html"), "--json"]) == 0
@@ -174,6 +219,17 @@ def test_the_margin_of_each_similarity_is_the_best_of_four_after_a_quarter_of_th
     assert {name: config.margin for name, config in rows.items()} == {
         "HyNet": 1.0, "no R_L2": 1.0, "d": 1.4, "s": 0.5, "BN": 1.0, "IN": 1.0, "HardNet+FRN": None, "SOSNet+FRN": None,
     }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_several_processes_train_what_one_would(sets, tmp_path, capsys):
+    one, two = (command(sets, "losses", tmp_path / name) for name in ("one", "two"))
+    two[two.index("--jobs") + 1] = "2"
+    found = []
+    for args in (one, two):
+        assert main(args) == 0
+        found.append(json.loads(capsys.readouterr().out)["rows"])
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -37,6 +37,7 @@ COMMANDS = {
     "patches": "make a patch set in PhotoTour's format from your own photos",
     "train": "train a descriptor by one of the paper's recipes, or on a plain CPU",
     "ablate": "the paper's ablations, trained with one budget, with its numbers beside ours",
+    "figures": "the paper's figures, drawn from live code",
     "view": "see a reconstruction's points and cameras in one web page",
     "doctor": "why photos are missing in a reconstruction, and what to try",
     "app": "a web page to match photos, compare models and reconstruct",

@@ -69,8 +69,8 @@ def evaluate(models: Sequence[Model], data: Path, options: HpatchesOptions, prog
     for contestant in contestants:
         described = describe_stacks(contestant, stacks, progress)
         if options.write_csv is not None and contestant.name not in SANITY:
-            for sequence, stacks in zip(sequences, described, strict=True):
-                hpatches_csv.write(options.write_csv / folders[contestant.name], sequence, stacks)
+            for sequence, rows_of_stacks in zip(sequences, described, strict=True):
+                hpatches_csv.write(options.write_csv / folders[contestant.name], sequence, rows_of_stacks)
         scores[contestant.name] = summary.scored(described, lists, progress)
 
     area = summary.AREAS[options.mode]
