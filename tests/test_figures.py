@@ -8,7 +8,6 @@ from math import inf, pi
 
 import numpy as np
 import pytest
-from test_studies import write_set
 
 from hynet import descriptors, similarity
 from hynet.benchmarks.figures import drawing, gradients, style
@@ -16,6 +15,7 @@ from hynet.benchmarks.figures.drawing import FIGURES, Sources
 from hynet.cli import main
 from hynet.descriptors import outline
 from hynet.training.angles import angles
+from test_studies import write_set
 
 
 @pytest.fixture(scope="module")

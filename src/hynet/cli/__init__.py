@@ -38,6 +38,7 @@ COMMANDS = {
     "train": "train a descriptor by one of the paper's recipes, or on a plain CPU",
     "ablate": "the paper's ablations, trained with one budget, with its numbers beside ours",
     "figures": "the paper's figures, drawn from live code",
+    "reproduce": "the paper's tables with its own settings, for whoever has its data",
     "view": "see a reconstruction's points and cameras in one web page",
     "doctor": "why photos are missing in a reconstruction, and what to try",
     "app": "a web page to match photos, compare models and reconstruct",

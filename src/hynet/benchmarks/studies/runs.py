@@ -100,7 +100,7 @@ def place(out: Path, name: str, config: TrainConfig, data: Sequence[Path]) -> Pa
 def train_all(
     trainings: Sequence[Training],
     data: Sequence[Path],
-    validate: Path,
+    validate: Path | None = None,
     *,
     jobs: int | None = None,
     progress: Progress = silent,
@@ -121,7 +121,9 @@ def train_all(
     return [ended for training in trainings if (ended := found[str(training.out)]) is not None]
 
 
-def _trained_some(missing: Mapping[str, Training], data: Sequence[Path], validate: Path, jobs: int) -> Iterator[str]:
+def _trained_some(
+    missing: Mapping[str, Training], data: Sequence[Path], validate: Path | None, jobs: int
+) -> Iterator[str]:
     if jobs <= 1 or len(missing) == 1:
         for folder, training in missing.items():
             _train(data, validate, training)
@@ -131,19 +133,19 @@ def _trained_some(missing: Mapping[str, Training], data: Sequence[Path], validat
             yield folder
 
 
-def _trainer(data: Sequence[Path], validate: Path) -> Callable[[Training], None]:
+def _trainer(data: Sequence[Path], validate: Path | None) -> Callable[[Training], None]:
     """In a process of its own."""
     return partial(_train, data, validate)
 
 
-def _train(data: Sequence[Path], validate: Path, training: Training) -> None:
+def _train(data: Sequence[Path], validate: Path | None, training: Training) -> None:
     from ...training.loop import Diverged
     from ...training.run import train
     from ...training.tiling import forget_compiled
 
     forget_compiled()
     told: dict[str, Any] = {"steps": training.steps}
-    sets = [validate] if training.validated else []
+    sets = [validate] if training.validated and validate is not None else []
     try:
         ended = train(training.config, data, training.out, validate=sets, resume=True, recipe_name=training.name)
         told["fpr95"] = next(iter(ended.last_validation.values()), None)
