@@ -85,13 +85,14 @@ def bars(told: Mapping[str, Any], told_of: str) -> Drawing:
     variants = list(dict.fromkeys(" ".join(mark.split()[1:]) for mark in kinds))
     for panel, (task, values) in zip(axes, picture["panels"].items(), strict=True):
         order = sorted(values, key=lambda method: values[method])
-        panel.barh(order, [values[method] for method in order], color="#bbbbbb", height=0.55)
-        for method in order:
-            panel.text(values[method], order.index(method) + 0.3, f"{values[method]:.2f}", fontsize=8, ha="center")
+        panel.barh(range(len(order)), [values[method] for method in order], color="#bbbbbb", height=0.55)
+        panel.set_yticks(range(len(order)), order)
+        for y, method in enumerate(order):
+            panel.text(values[method], y + 0.32, f"{values[method]:.2f}", fontsize=8, ha="center")
             for mark, value in picture["marks"].get(task, {}).get(method, {}).items():
                 level, *variant = mark.split()
                 marker = MARKERS[variants.index(" ".join(variant)) % len(MARKERS)]
-                panel.plot(value, method, marker=marker, color=LEVELS.get(level, BLACK), markersize=5, linestyle="none")
+                panel.plot([value], [y], marker=marker, color=LEVELS.get(level, BLACK), markersize=5, linestyle="none")
         panel.set(title=task, xlabel="mAP, %", xlim=(0, 100))
         panel.grid(axis="y", visible=False)
     line = need("matplotlib.lines", "train", "drawing figures").Line2D
