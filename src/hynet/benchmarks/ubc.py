@@ -61,7 +61,7 @@ class UbcOptions:
 
 def evaluate(models: Sequence[Model], data: Path, options: UbcOptions, progress: Progress = silent) -> Evaluation:
     """FPR@95 on one PhotoTour set, or on each that lies in the folder."""
-    sets = [_open(root, options.pairs, progress) for root in _sets(data)]
+    sets = [open_set(root, options.pairs, progress) for root in _sets(data)]
     contestants = open_contestants(models or ["default"])
     rival = comparing.rival([contestant.name for contestant in contestants], options.against)
     cells, curves = [], {}
@@ -71,7 +71,7 @@ def evaluate(models: Sequence[Model], data: Path, options: UbcOptions, progress:
             trained = trained_on(contestant.name)
             if test.name in trained and any(other.name not in trained for other in sets):
                 continue  # a model is not tested on what it was trained on
-            distances = _distances(contestant, test, progress)
+            distances = pair_distances(contestant, test, progress)
             cells.append(_cell(contestant.name, trained, test, distances))
             x, y = metrics.roc_curve(distances, test.pairs.is_match)
             lines[contestant.name] = {"x": (100 * x).tolist(), "y": (100 * y).tolist()}
@@ -122,7 +122,7 @@ def trained_on(name: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class _Set:
+class TestSet:
     """The patches that the test pairs name, each once, and the pairs as rows of them."""
 
     name: str
@@ -160,7 +160,8 @@ def _sets(data: Path) -> list[Path]:
     return found
 
 
-def _open(root: Path, count: int | None, progress: Progress) -> _Set:
+def open_set(root: Path, count: int | None, progress: Progress) -> TestSet:
+    """A PhotoTour set with its test pairs; by default 100,000, or the most it lists."""
     kind = datasets.find_patches(root)
     pairs = datasets.test_pairs(root, count)
     if pairs.is_match.all() or not pairs.is_match.any():
@@ -168,10 +169,11 @@ def _open(root: Path, count: int | None, progress: Progress) -> _Set:
     count_all = len(kind.load(root, 32, progress))  # decodes the bitmaps where that was not done
     rows, inverse = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
     first, second = np.split(inverse, 2)
-    return _Set(root.resolve().name, root, count_all, rows, PatchPairs(first, second, pairs.is_match))
+    return TestSet(root.resolve().name, root, count_all, rows, PatchPairs(first, second, pairs.is_match))
 
 
-def _distances(contestant: Contestant, test: _Set, progress: Progress) -> Array:
+def pair_distances(contestant: Contestant, test: TestSet, progress: Progress) -> Array:
+    """(K,) distances of the set's pairs."""
     size = 32 if contestant.descriptor.patch_size <= 32 else 64
     kind = datasets.find_patches(test.root)
     patches = kind.load(test.root, size, progress).patches
@@ -185,7 +187,7 @@ def _distances(contestant: Contestant, test: _Set, progress: Progress) -> Array:
     return paired(found, test.pairs.first, test.pairs.second)
 
 
-def _cell(method: str, trained: tuple[str, ...], test: _Set, distances: Array) -> _Cell:
+def _cell(method: str, trained: tuple[str, ...], test: TestSet, distances: Array) -> _Cell:
     is_match = test.pairs.is_match
     values = {name: 100 * variant(distances, is_match) for name, variant in VARIANTS.items()}
     auc = 100 * metrics.roc_auc(distances, is_match)
@@ -201,7 +203,7 @@ def _cell(method: str, trained: tuple[str, ...], test: _Set, distances: Array) -
     )
 
 
-def _comparisons(cells: Sequence[_Cell], sets: Sequence[_Set], rival: str | None) -> list[Comparison]:
+def _comparisons(cells: Sequence[_Cell], sets: Sequence[TestSet], rival: str | None) -> list[Comparison]:
     """Every model against the rival on the sets that both are tested on, the same pairs resampled for both."""
     methods = [name for name in dict.fromkeys(cell.method for cell in cells) if name == rival or name not in SANITY]
     if rival not in methods:
@@ -261,7 +263,7 @@ def _paper(columns: Sequence[str]) -> Table:
     )
 
 
-def _notes(sets: Sequence[_Set], official: bool, same_data: bool, trained_here: Sequence[str]) -> list[str]:
+def _notes(sets: Sequence[TestSet], official: bool, same_data: bool, trained_here: Sequence[str]) -> list[str]:
     told = ", ".join(f"{test.name} {len(test.pairs):,}" for test in sets)
     notes = [
         f"Pairs: {told}. fpr95 is exact: the threshold is the match of rank ceil(0.95 n), and d <= threshold passes.",

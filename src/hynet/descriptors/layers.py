@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -63,9 +66,16 @@ class Network(nn.Module):
         """
         return [], None
 
-    @torch.inference_mode()
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, 128) float32 unit rows; in evaluation mode, whatever mode the network is in."""
+        return self._rows(patches, partial(nn.functional.normalize, dim=1))
+
+    def raw(self, patches: Array) -> Array:
+        """The same before their lengths are made one."""
+        return self._rows(patches, nn.Identity())
+
+    @torch.inference_mode()
+    def _rows(self, patches: Array, ending: Callable[[Tensor], Tensor]) -> Array:
         patches = resized(patches, self.patch_size)
         was_training, like = self.training, next(self.parameters())
         self.eval()
@@ -77,7 +87,7 @@ class Network(nn.Module):
                 # TF32 would be faster and say something else: its products keep three digits.
                 with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
                     raw = self(batch[:, None].to(like.dtype)).float()
-                rows.append(nn.functional.normalize(raw, dim=1).cpu().numpy())
+                rows.append(ending(raw).cpu().numpy())
         finally:
             self.train(was_training)
         return np.concatenate(rows)

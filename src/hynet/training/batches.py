@@ -66,8 +66,14 @@ def batches(data: Mixture, config: TrainConfig, *, first: int, per_epoch: int, d
             noise=config.noise,
             jpeg=config.jpeg,
         ).to(device)
-        yield Batch(patches[:, :1], patches[:, 1:], Strangers(_certain(data, chosen[:, 0], config.certain).to(device)))
+        strangers = certain_pairs(data, chosen[:, 0], config.certain, device)
+        yield Batch(patches[:, :1], patches[:, 1:], strangers)
         number += 1
+
+
+def certain_pairs(data: Mixture, rows: Array, only_certain: bool = False, device: str = "cpu") -> Strangers:
+    """Who may be a negative to whom in a batch of pairs whose anchors are these rows."""
+    return Strangers(_certain(data, rows, only_certain).to(device))
 
 
 def _certain(data: Mixture, rows: Array, only_certain: bool) -> Tensor:

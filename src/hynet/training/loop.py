@@ -29,7 +29,7 @@ from .configuration import TrainConfig as TrainConfig
 from .configuration import learning_rate, progress
 from .logbook import Watch, logbook, unwatched
 from .sampling import batches_per_epoch, mix
-from .setup import OwnNetwork, loss_function, start, tiled
+from .setup import OwnNetwork, has_gpu, loss_function, start, tiled
 from .stopping import interrupt, stop_signals
 from .tiling import threads_for
 from .validation import ValidationSets, described, validation_error
@@ -72,7 +72,7 @@ def train(
     keep_memory_mapped()
     out = Path(out)
     validate = validate or {}
-    device = _present(device) or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = _present(device) or ("cuda" if has_gpu() else "cpu")
     about = checkpoints.about(recipe, config, data)
     if checkpoint := _previous(out, about, resume):
         state = start(replace(config, start_from=None), device, network)

@@ -79,7 +79,7 @@ def train(
     if loss is not None:
         config = replace(config, loss=_label(loss, "loss"))
     if not validate_on_training:
-        _check_apart(data, validate)
+        check_apart(data, validate, "Validate on another set, or add --validate-on-training.")
     # Jitter looks at the full 64 pixels; everything else only ever sees 32.
     sets = _loaded(data, 64 if config.jitter else 32, progress)
     checks = validate if isinstance(validate, Mapping) else {str(root): _checked(root) for root in _paths(validate)}
@@ -97,7 +97,7 @@ def train(
     )
 
 
-def _check_apart(data: Sets, validate: CheckedSets) -> None:
+def check_apart(data: Sets, validate: CheckedSets, remedy: str) -> None:
     """By content: a copy or a link of a training set is a training set."""
     if not validate or isinstance(data, PatchSet | Mapping) or isinstance(validate, Mapping):
         return
@@ -106,7 +106,7 @@ def _check_apart(data: Sets, validate: CheckedSets) -> None:
         if (same := trained.get(datasets.find_patches(root).fingerprint(root))) is not None:
             raise BadInput(
                 f"{root} holds the patches of {same}, which is trained on: its FPR@95 would choose what was learnt by "
-                "heart. Validate on another set, or add --validate-on-training."
+                f"heart. {remedy}"
             )
 
 

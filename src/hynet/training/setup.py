@@ -47,6 +47,11 @@ def start(config: TrainConfig, device: str, own: OwnNetwork | None = None) -> St
     return State(network, optimiser_of(config, network), config.average)
 
 
+def has_gpu() -> bool:
+    """Whether training runs on one by default."""
+    return torch.cuda.is_available()
+
+
 def optimiser_of(config: TrainConfig, network: nn.Module) -> torch.optim.Optimizer:
     weights = network.parameters()
     if config.optimiser == "adam":

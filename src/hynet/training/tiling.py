@@ -88,6 +88,11 @@ def threads_for(model: Tiled) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+def forget_compiled() -> None:
+    """For a process that trains one network after the other: torch compiles only so many of them before it gives up."""
+    torch._dynamo.reset()
+
+
 def has_bfloat16() -> bool:
     """Whether the processor multiplies in bfloat16 by itself."""
     found = torch.cpu.get_capabilities()

@@ -56,37 +56,26 @@ def evaluate(models: Sequence[Model], data: Path, options: HpatchesOptions, prog
         choose(dict.fromkeys(SPLITS), options.split, "split")
     # First, so that a misspelt name is reported before long work.
     contestants = open_contestants(models or ([] if options.csv else ["default"]))
-    root = _stacks(data, options.seed, progress)
-    there = hpatches.splits(root)
-    chosen = options.split or ("a" if "a" in there else "full")
-    sequences = hpatches.split(root, chosen)
+    stacks = open_stacks(data, options, progress)
+    root, sequences, sizes, lists = stacks.root, stacks.sequences, stacks.sizes, stacks.lists
     entered = [*map(str, options.csv), *(contestant.name for contestant in contestants)]
     if twice := next((name for name in entered if entered.count(name) > 1), None):
         raise BadInput(f"{twice} is named twice; name it once, or give the whole path of a folder named like a model.")
-    textures = [_texture(root, sequence) for sequence in sequences]
-    sizes = [len(texture) for texture in textures]
-    if min(sizes) < 2:
-        raise BadInput(f"a sequence of {root} has fewer than two patches; verification needs two.")
-    if options.tasks is None:
-        lists = hpatches_tasks.draw(textures, options.seed)
-    else:
-        lists = hpatches_tasks.read(options.tasks, chosen, sequences, sizes)
     scores = {}
     folders = {method: name.replace("/", "_") for method, name in shown(c.name for c in contestants).items()}
     for folder in options.csv:
         described = hpatches_csv.read(folder, sequences, sizes)
         scores[str(folder)] = summary.scored(described, lists, progress)
     for contestant in contestants:
-        pieces = zip(sequences, sizes, strict=True)
-        described = [_described(contestant, root, sequence, size, progress) for sequence, size in pieces]
+        described = describe_stacks(contestant, stacks, progress)
         if options.write_csv is not None and contestant.name not in SANITY:
-            for sequence, stacks in zip(sequences, described, strict=True):
-                hpatches_csv.write(options.write_csv / folders[contestant.name], sequence, stacks)
+            for sequence, rows_of_stacks in zip(sequences, described, strict=True):
+                hpatches_csv.write(options.write_csv / folders[contestant.name], sequence, rows_of_stacks)
         scores[contestant.name] = summary.scored(described, lists, progress)
 
     area = summary.AREAS[options.mode]
     release = root == data and options.tasks is not None
-    papers_data = release and chosen == "a" and len(lists.queries) == paper.QUERIES
+    papers_data = release and stacks.split == "a" and len(lists.queries) == paper.QUERIES
     rows = {method: summary.row(own, area) for method, own in scores.items()}
     drawn = {method: summary.redrawn(own, area) for method, own in scores.items()}
     told = {method: summary.details(own, sequences) for method, own in scores.items()}
@@ -96,18 +85,51 @@ def evaluate(models: Sequence[Model], data: Path, options: HpatchesOptions, prog
         summary.COLUMNS,
         rows,
         {method: {column: metrics.interval(values) for column, values in own.items()} for method, own in drawn.items()},
-        title=f"HPatches split {chosen}, mAP in %, {options.mode}",
+        title=f"HPatches split {stacks.split}, mAP in %, {options.mode}",
         paper=paper.TABLE if papers_data else None,
         comparisons=summary.comparisons(drawn, rows),
         pictures=summary.pictures(scores, area, sequences),
         details={
-            "split": chosen,
+            "split": stacks.split,
             "sequences": dict(zip(sequences, sizes, strict=True)),
             "mode": options.mode,
             "methods": told,
         },
         notes=[*_notes(sequences, sizes, lists, options.mode), *paper.notes(papers_data)],
     )
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """The patch stacks of a split, and the lists of pairs and queries that are drawn or read for them."""
+
+    root: Path
+    split: str
+    sequences: Sequence[str]
+    sizes: Sequence[int]  # patches a stack, of each sequence
+    lists: hpatches_tasks.Tasks
+
+
+def open_stacks(data: Path, options: HpatchesOptions, progress: Progress = silent) -> Stacks:
+    """The release, or stacks cut from image sequences."""
+    root = _stacks(data, options.seed, progress)
+    chosen = options.split or ("a" if "a" in hpatches.splits(root) else "full")
+    sequences = hpatches.split(root, chosen)
+    textures = [_texture(root, sequence) for sequence in sequences]
+    sizes = [len(texture) for texture in textures]
+    if min(sizes) < 2:
+        raise BadInput(f"a sequence of {root} has fewer than two patches; verification needs two.")
+    if options.tasks is None:
+        lists = hpatches_tasks.draw(textures, options.seed)
+    else:
+        lists = hpatches_tasks.read(options.tasks, chosen, sequences, sizes)
+    return Stacks(root, chosen, sequences, sizes, lists)
+
+
+def describe_stacks(contestant: Contestant, stacks: Stacks, progress: Progress = silent) -> list[Array]:
+    """Of each sequence (16, N, D)."""
+    pieces = zip(stacks.sequences, stacks.sizes, strict=True)
+    return [_described(contestant, stacks.root, sequence, size, progress) for sequence, size in pieces]
 
 
 def _stacks(data: Path, seed: int, progress: Progress) -> Path:

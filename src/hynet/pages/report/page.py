@@ -28,8 +28,8 @@ class Page:
     skipped: Mapping[str, str]
 
 
-def page(places: Sequence[Path], command: str = "") -> Page:
-    """All results in some folders or files."""
+def page(places: Sequence[Path], command: str = "", remarks: Sequence[str] = ()) -> Page:
+    """All results in some folders or files; `remarks` stand above them."""
     runs, skipped = [], {}
     for path in json_files(places):
         try:
@@ -47,7 +47,7 @@ def page(places: Sequence[Path], command: str = "") -> Page:
             "`hynet evaluate BENCHMARK --out results/` writes some."
         )
     runs.sort(key=lambda run: (run.benchmark, run.data, run.files))
-    return Page(_html(joined(runs), skipped, command), [run.files[0] for run in runs], skipped)
+    return Page(_html(joined(runs), skipped, command, remarks), [run.files[0] for run in runs], skipped)
 
 
 def section(run: Run, anchor: str = "run") -> str:
@@ -66,7 +66,7 @@ def section(run: Run, anchor: str = "run") -> str:
     return "\n".join(filter(None, parts))
 
 
-def _html(runs: Sequence[Run], skipped: Mapping[str, str], command: str) -> str:
+def _html(runs: Sequence[Run], skipped: Mapping[str, str], command: str, remarks: Sequence[str]) -> str:
     links = [
         f'<li><a href="#run{number}">{escape(_name(run))}</a> <small>{len(run.rows)} methods</small></li>'
         for number, run in enumerate(runs)
@@ -77,6 +77,7 @@ def _html(runs: Sequence[Run], skipped: Mapping[str, str], command: str) -> str:
         '<p class="faint">In brackets: 95% intervals. Bold: surely the best measured row of its column, by the '
         "difference on the same samples where that was measured, otherwise by intervals that do not overlap. "
         "A click on a heading sorts.</p>",
+        f"<ul>{''.join(f'<li>{escape(remark)}</li>' for remark in remarks)}</ul>" if remarks else "",
         f"<nav><ul>{''.join(links)}</ul></nav>" if len(runs) > 1 else "",
         *(section(run, f"run{number}") for number, run in enumerate(runs)),
         f"<h2>Left out</h2><ul>{''.join(left_out)}</ul>" if skipped else "",

@@ -60,7 +60,9 @@ def json_files(places: Sequence[Path]) -> Iterator[Path]:
     for place in places:
         if not place.exists():
             raise DataNotFound(f"no {place}; give a folder that `hynet evaluate --out` wrote.")
-        yield from sorted(place.rglob("*.json")) if place.is_dir() else [place]
+        found = sorted(place.rglob("*.json")) if place.is_dir() else [place]
+        # The folder of a training run, such as those of a study, holds none.
+        yield from (path for path in found if not path.with_name("log.jsonl").exists())
 
 
 def joined(runs: Iterable[Run]) -> list[Run]:

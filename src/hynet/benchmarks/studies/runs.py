@@ -1,0 +1,229 @@
+"""The trainings of a study: one budget, the same pairs in the same order, several at once, and none of them twice.
+
+out/runs/NAME-KEY/      a run folder of `hynet train`; KEY follows from its settings and data, so studies share runs
+out/runs/.../trained.json   is there when the run has ended
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ... import datasets
+from ...errors import BadInput
+from ...system import fingerprints
+from ...system.files import whole
+from ...system.machine import cores
+from ...system.workers import in_processes
+from ...training.configuration import LENGTHS, TrainConfig
+from ...types import Progress, silent
+
+TRAINED = "trained.json"
+NOT_OF_THE_RUN = ("compiled", "validate_minutes", "checkpoint_minutes", "log_every")  # no pair depends on them
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What every row of a study gets."""
+
+    steps: int
+    pairs_per_batch: int = 512
+    seeds: int = 1
+    compiled: bool = True
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 1), ("pairs_per_batch", 2), ("seeds", 1)):
+            if getattr(self, name) < least:
+                raise BadInput(f"--{name.replace('_', '-')} must be {least} or more; got {getattr(self, name)}.")
+
+
+@dataclass(frozen=True)
+class Training:
+    """One run of a study."""
+
+    name: str
+    config: TrainConfig
+    out: Path
+    validated: bool = False  # its FPR@95 on the validation set is wanted
+
+    @property
+    def steps(self) -> int:
+        assert self.config.steps is not None  # `with_budget` sets it
+        return self.config.steps
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended."""
+
+    out: Path
+    fpr95: float | None = None  # on the validation set, in percent, where that was wanted
+    diverged: str = ""  # the sentence, where the loss stopped being a number
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.out / "last.pt"
+
+
+def with_budget(
+    config: TrainConfig, budget: Budget, seed: int, *, share: float = 1.0, own: bool = False
+) -> TrainConfig:
+    """The settings of one run: the same number of pairs for every row, in batches of its authors' size if `own`.
+
+    share: of the steps; a search for the margin takes a quarter.
+    """
+    pairs = config.pairs_per_batch if own else budget.pairs_per_batch
+    steps = max(1, round(share * budget.steps * budget.pairs_per_batch / pairs))
+    lengths: dict[str, Any] = dict.fromkeys(LENGTHS) | {"steps": steps}
+    return replace(
+        config, **lengths, pairs_per_batch=pairs, pairs_per_epoch=None, seed=seed, compiled=budget.compiled,
+        checkpoint_minutes=2.0, validate_minutes=1e9,
+    )  # fmt: skip
+
+
+def place(out: Path, name: str, config: TrainConfig, data: Sequence[Path]) -> Path:
+    """The folder of a run: other settings or other data, another folder."""
+    settings = {key: value for key, value in asdict(config).items() if key not in NOT_OF_THE_RUN}
+    sets = [datasets.find_patches(root).fingerprint(root) for root in data]
+    simple = "".join(letter if letter.isalnum() else "-" for letter in name)
+    return out / "runs" / f"{simple}-seed{config.seed}-{fingerprints.values([settings, sets])[:8]}"
+
+
+def train_all(
+    trainings: Sequence[Training],
+    data: Sequence[Path],
+    validate: Path | None = None,
+    *,
+    jobs: int | None = None,
+    progress: Progress = silent,
+    tell: Tell = lambda line: None,
+) -> list[Ended]:
+    """All of them; those that have ended are not trained again, one that was interrupted goes on.
+
+    jobs: how many at once; None: one a core, or one where a GPU trains.
+    """
+    by_folder = {str(training.out): training for training in trainings}  # two studies may share a run
+    missing = {folder: training for folder, training in by_folder.items() if _ended(training) is None}
+    jobs = jobs if jobs is not None else _jobs()
+    if missing:
+        with _watched(list(missing.values()), progress, tell) as told, _kept(len(by_folder), list(by_folder.values())):
+            for folder in _trained_some(missing, data, validate, jobs):
+                told(missing[folder])
+    found = {folder: _ended(training) for folder, training in by_folder.items()}
+    return [ended for training in trainings if (ended := found[str(training.out)]) is not None]
+
+
+def _trained_some(
+    missing: Mapping[str, Training], data: Sequence[Path], validate: Path | None, jobs: int
+) -> Iterator[str]:
+    if jobs <= 1 or len(missing) == 1:
+        for folder, training in missing.items():
+            _train(data, validate, training)
+            yield folder
+    else:
+        for folder, _ in in_processes(missing, partial(_trainer, data, validate), jobs):
+            yield folder
+
+
+def _trainer(data: Sequence[Path], validate: Path | None) -> Callable[[Training], None]:
+    """In a process of its own."""
+    return partial(_train, data, validate)
+
+
+def _train(data: Sequence[Path], validate: Path | None, training: Training) -> None:
+    from ...training.loop import Diverged
+    from ...training.run import train
+    from ...training.tiling import forget_compiled
+
+    forget_compiled()
+    told: dict[str, Any] = {"steps": training.steps}
+    sets = [validate] if training.validated and validate is not None else []
+    try:
+        ended = train(training.config, data, training.out, validate=sets, resume=True, recipe_name=training.name)
+        told["fpr95"] = next(iter(ended.last_validation.values()), None)
+    except Diverged as error:  # the other rows are worth having
+        told["diverged"] = str(error)
+    with whole(training.out / TRAINED) as temporary:
+        temporary.write_text(json.dumps(told) + "\n")
+
+
+def _ended(training: Training) -> Ended | None:
+    try:
+        told = json.loads((training.out / TRAINED).read_text())
+        ended = Ended(training.out, told.get("fpr95"), told.get("diverged", ""))
+    except (OSError, ValueError, AttributeError):
+        return None
+    if not ended.diverged and (not ended.checkpoint.exists() or (training.validated and ended.fpr95 is None)):
+        return None
+    return ended
+
+
+def _jobs() -> int:
+    from ...training.setup import has_gpu
+
+    return 1 if has_gpu() else len(cores())
+
+
+# --- looking at it ---
+
+
+@contextmanager
+def _watched(missing: Sequence[Training], progress: Progress, tell: Tell) -> Iterator[Callable[[Training], None]]:
+    """Shows the steps of all runs, read from their logs, and tells of each that ends how long the rest will take."""
+    start, total = time.monotonic(), sum(training.steps for training in missing)
+    before, over, ended = sum(map(_steps, missing)), threading.Event(), set[Path]()
+
+    def done() -> int:
+        return sum(training.steps if training.out in ended else _steps(training) for training in missing)
+
+    def show() -> None:
+        while not over.wait(2):
+            progress(done(), total, f"training, {len(ended)} of {len(missing)} runs done")
+
+    def told(training: Training) -> None:
+        ended.add(training.out)
+        steps = done()
+        seconds = (time.monotonic() - start) * (total - steps) / max(steps - before, 1)
+        tell(f"{training.name}: {training.steps} steps; {len(ended)} of {len(missing)} runs, {_duration(seconds)} left")
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield told
+    finally:
+        over.set()
+        thread.join()
+
+
+@contextmanager
+def _kept(count: int, trainings: Sequence[Training]) -> Iterator[None]:
+    """Says, when it is interrupted, what is not lost."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        done = sum(_ended(training) is not None for training in trainings)
+        # In place of the run's own note, which names an option that a study does not need.
+        stop.__notes__ = [f"{done} of {count} runs are done, run the same command again to go on"]
+        raise
+
+
+def _steps(training: Training) -> int:
+    """How far a run is, by the last line of its log."""
+    from ...training import logbook
+
+    try:
+        return max((line["step"] for line in logbook.read(training.out)), default=0)
+    except (BadInput, OSError, KeyError, TypeError):
+        return 0
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds > 5400 else f"{seconds / 60:.0f} min" if seconds > 90 else "1 min"

@@ -1,0 +1,120 @@
+"""Train and measure the rows of one of the paper's studies with one budget, and say which of its orderings show.
+
+Example: hynet ablate components --data liberty/ --validate notredame/ --test hpatches-release/ --steps 800 --out study/
+         hynet ablate grid --data set/ --validate other/ --test sequences/ --steps 200 --out study/
+components is the paper's Table 3, grid Fig. 5a, losses Fig. 5c, sosr Table 5, rivals the methods of Table 1.
+Run the same command again to go on with a study that was interrupted; `hynet report study/` makes a page of it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from ..benchmarks.harness import results
+from ..benchmarks.studies.plans import ALPHAS, MARGINS
+from ..benchmarks.studies.runs import Budget
+from ..benchmarks.studies.study import Ablation, Found, ablate
+from ..system.locks import alone
+from ..system.machine import keep_memory_mapped
+from . import Report, terminal_width
+from .progress import bar
+
+StudyName = Literal["components", "grid", "losses", "sosr", "rivals"]
+
+
+def run(
+    study: Annotated[StudyName, tyro.conf.Positional],
+    *,
+    data: tuple[Path, ...],
+    validate: Path,
+    test: Path,
+    steps: int,
+    out: Path,
+    seeds: int = 1,
+    pairs_per_batch: int = 512,
+    own_settings: bool = False,
+    alphas: tuple[float, ...] = ALPHAS,
+    margins: tuple[float, ...] = MARGINS["hynet"],
+    jobs: int | None = None,
+    compiled: bool = True,
+) -> Report:
+    """Run a study.
+
+    Args:
+        study: components, grid, losses, sosr or rivals.
+        data: one or more patch sets to train on, mixed.
+        validate: the patch set that FPR@95 is measured on, and that margins are chosen by.
+        test: HPatches' patch release, or a folder of image sequences, of which such patches are cut.
+        steps: of each row.
+        out: the folder of the study; several studies can share it, and then share their runs.
+        seeds: how many runs a row.
+        pairs_per_batch: of each step, two patches each.
+        own_settings: of rivals and sosr: each row trained as its authors did, on as many pairs.
+        alphas: of grid.
+        margins: of grid.
+        jobs: how many runs at once; by default one a core, or one where a GPU trains.
+        compiled: compile networks where there is a C++ compiler: the same mathematics, about twice as fast.
+    """
+    asked = Ablation(
+        study,
+        data,
+        validate,
+        test,
+        out,
+        Budget(steps, pairs_per_batch, seeds, compiled),
+        own_settings,
+        alphas,
+        margins,
+        jobs,
+    )
+    results.prepare(out)
+    keep_memory_mapped()
+    with alone(out), bar() as progress:
+        found = ablate(asked, progress, _tell)
+        files = results.write(found.evaluation, out, _command(asked))
+    text = results.markdown(found.evaluation, terminal_width())
+    return Report(
+        f"{text}\n\nwritten: {', '.join(map(str, files))}", _told(found, study) | {"files": [*map(str, files)]}
+    )
+
+
+def _tell(line: str) -> None:
+    """For whoever reads a log; on a terminal the bar says it."""
+    if not sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)
+
+
+def _told(found: Found, study: str) -> dict[str, Any]:
+    evaluation = found.evaluation
+    told = results.summary(evaluation)
+    rows = {
+        name: {column: value for column, value in row.items() if not column.startswith("paper_")}
+        for name, row in evaluation.rows.items()
+    }
+    paper = {
+        name: {column.removeprefix("paper_"): value for column, value in row.items() if column.startswith("paper_")}
+        for name, row in evaluation.rows.items()
+    }
+    return {
+        "study": study,
+        "rows": rows,
+        "paper": {name: row for name, row in paper.items() if row},
+        "seeds": evaluation.details["seeds"],
+        "intervals": told["intervals"],
+        "margins": evaluation.details["margins"],
+        "orderings": evaluation.details["orderings"],
+    }
+
+
+def _command(asked: Ablation) -> str:
+    words = ["hynet", "ablate", asked.study, "--data", *map(str, asked.data), "--validate", str(asked.validate)]
+    words += ["--test", str(asked.test), "--steps", str(asked.budget.steps), "--seeds", str(asked.budget.seeds)]
+    words += ["--pairs-per-batch", str(asked.budget.pairs_per_batch), "--out", str(asked.out)]
+    if asked.study == "grid":
+        words += ["--alphas", *map(str, asked.alphas), "--margins", *map(str, asked.margins)]
+    return shlex.join(words + (["--own-settings"] if asked.own_settings else []))

@@ -1,0 +1,71 @@
+"""The paper's Tables 1 to 5 and its figures of HPatches with its own settings, as far as your data allows.
+
+Example: hynet reproduce --data phototour-and-hpatches/ --out reproduction/
+         hynet reproduce --data data/ --out trial/ --steps 100        to see that everything is in place
+The folder holds liberty/, notredame/, yosemite/, hpatches-release/ (its lists in hpatches-tasks/), eth/, imc/, or some
+of them. On a GPU this takes days; run the same command again to go on.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from .. import pages
+from ..benchmarks.harness import results
+from ..benchmarks.harness.evaluation import Evaluation
+from ..benchmarks.studies.reproduction import PARTS, Reproduction, reproduce
+from ..errors import need
+from ..pages.report.page import page
+from ..system.locks import alone
+from ..system.machine import keep_memory_mapped
+from . import Report
+from .progress import bar
+
+
+def run(
+    *,
+    data: Path,
+    out: Path = Path("reproduction"),
+    steps: int | None = None,
+    pairs_per_batch: int | None = None,
+    jobs: int | None = None,
+    compiled: bool = True,
+) -> Report:
+    """Reproduce the paper.
+
+    Args:
+        data: the folder of the paper's data.
+        out: a folder for runs, tables and index.html, the page of them all.
+        steps: of each training, to try things out; by default as many as the authors' epochs have.
+        pairs_per_batch: of each training; by default the authors' own.
+        jobs: how many trainings at once; by default one a core, or one where a GPU trains.
+        compiled: compile networks where there is a C++ compiler.
+    """
+    need("torch", "train", "training")
+    results.prepare(out)
+    keep_memory_mapped()
+    words = ["hynet", "reproduce", "--data", str(data), "--out", str(out)]
+    words += ["--steps", str(steps)] if steps is not None else []
+    words += ["--pairs-per-batch", str(pairs_per_batch)] if pairs_per_batch is not None else []
+    command = shlex.join(words)
+    files: dict[str, str] = {}
+
+    def done(name: str, evaluation: Evaluation) -> None:
+        results.prepare(out / name)
+        files[name] = str(results.write(evaluation, out / name, command)[0])
+
+    with alone(out), bar() as progress:
+        asked = Reproduction(data, out, steps, pairs_per_batch, compiled, jobs, progress, _tell)
+        missing = reproduce(asked, done)
+        pages.write(out / "index.html", page([out / name for name in files], command, list(missing.values())).html)
+    lines = [f"{PARTS[name][0]} -> {path}" for name, path in files.items()]
+    text = "\n".join([*lines, *missing.values(), f"all on one page -> {out / 'index.html'}"])
+    return Report(text, {"page": str(out / "index.html"), "results": files, "missing": missing})
+
+
+def _tell(line: str) -> None:
+    """For whoever reads a log; on a terminal the bar says it."""
+    if not sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,312 @@
+"""The paper's studies: one budget for every row, nothing trained twice, and sentences that follow from the numbers."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+
+from hynet.benchmarks.figures.drawing import FIGURES, Sources
+from hynet.benchmarks.studies import orderings, plans, runs, scoring
+from hynet.benchmarks.studies.plans import PLANS, Ordering
+from hynet.cli import main
+from hynet.datasets import synthetic, ubc
+from hynet.training import batches, loop
+from hynet.training.recipes import HYNET, RECIPES
+from hynet.types import PatchPairs
+
+
+def write_set(root: Path, points: int, seed: int) -> Path:
+    """A set in PhotoTour's format, half of whose pairs match."""
+    patch_set = synthetic.patch_set(points, 4, seed=seed)
+    first = np.arange(0, len(patch_set), 4)
+    second = np.concatenate([first + 1, np.roll(first, 1) + 2])
+    first = np.concatenate([first, first])
+    known = PatchPairs(first, second, patch_set.points[first] == patch_set.points[second])
+    nothing = np.zeros(len(patch_set))
+    ubc.write(root, patch_set, xy=np.zeros((len(patch_set), 2)), angle=nothing, log2_scale=nothing, pairs=[known])
+    return root
+
+
+def write_stacks(root: Path, sequences: int = 2, patches: int = 6) -> Path:
+    """HPatches' layout: the same patches sixteen times, each time with more noise."""
+    rng = np.random.default_rng(0)
+    for number in range(sequences):
+        folder = root / f"{'iv'[number % 2]}_scene{number}"
+        folder.mkdir(parents=True)
+        texture = synthetic.texture((65 * patches, 65), seed=number).astype(np.float64)
+        stack = texture.reshape(65, patches, 65).swapaxes(0, 1).reshape(-1, 65)
+        for column in ("ref", *(f"{noise}{k}" for noise in "eht" for k in range(1, 6))):
+            strength = {"r": 0, "e": 8, "h": 20, "t": 40}[column[0]]
+            noisy = stack + rng.normal(0, 1, stack.shape) * strength
+            cv2.imwrite(str(folder / f"{column}.png"), np.clip(noisy, 0, 255).astype(np.uint8))
+    return root
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("sets")
+    write_set(root / "train", 40, seed=1)
+    write_set(root / "choose", 30, seed=2)
+    write_stacks(root / "test")
+    return root
+
+
+def command(sets: Path, study: str, out: Path, *more: str) -> list[str]:
+    given = f"ablate {study} --data {sets}/train --validate {sets}/choose --test {sets}/test --out {out}"
+    small = "--steps 4 --pairs-per-batch 4 --no-compiled --jobs 1 --json"
+    return [*given.split(), *small.split(), *more]
+
+
+@pytest.fixture(scope="module")
+def rivals(sets, tmp_path_factory):
+    """A whole study, and the batches that each of its runs was trained on."""
+    out = tmp_path_factory.mktemp("study")
+    seen: dict[str, list[str]] = {}
+    made = batches.batches
+
+    def watched(mixture, config, **where):
+        digests = seen.setdefault(f"{config.network} {config.loss} {config.sosr}", [])
+        for batch in made(mixture, config, **where):
+            digests.append(
+                hashlib.sha256(batch.anchors.numpy().tobytes() + batch.positives.numpy().tobytes()).hexdigest()
+            )
+            yield batch
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "batches", watched)
+        assert main(command(sets, "rivals", out)) == 0
+    return out, seen
+
+
+def test_every_row_of_a_study_sees_the_same_pairs_in_the_same_order(rivals):
+    _, seen = rivals
+    assert len(seen) == 6  # all methods but SIFT
+    first, *others = (digests[:4] for digests in seen.values())
+    assert len(set(first)) == 4
+    assert all(digests == first for digests in others)
+
+
+def test_a_study_writes_its_table_with_the_papers_numbers_differences_and_sentences(rivals):
+    out, _ = rivals
+    told = json.loads((out / "rivals.json").read_text())
+    assert list(told["rows"]) == ["HyNet", "SOSNet", "DOAP", "HardNet", "L2-Net", "TFeat", "SIFT"]
+    for row in told["rows"].values():
+        assert 0 <= row["fpr95"] <= 100
+        assert 0 <= row["matching"] <= 100
+    assert told["rows"]["HyNet"]["paper_fpr95"] == 0.84
+    assert not any("paper_fpr95" in own for own in told["intervals"].values())  # so no chart shows it beside ours
+    against = {(each["method"], each["rival"], each["column"]) for each in told["comparisons"]}
+    assert {("HyNet", "SOSNet", "fpr95"), ("HyNet", "SIFT", "matching"), ("TFeat", "SIFT", "fpr95")} <= against
+    assert len(told["details"]["orderings"]) == 6
+    text = (out / "rivals.md").read_text()
+    for each in told["details"]["orderings"]:
+        assert each["sentence"] in text
+        assert "(paper: " in each["sentence"]
+    assert "hynet ablate rivals" in text
+
+
+def test_a_study_that_has_ended_trains_nothing_and_says_the_same(rivals, sets, capsys, monkeypatch):
+    out, _ = rivals
+    before = json.loads((out / "rivals.json").read_text())["rows"]
+    monkeypatch.setattr(runs, "_train", None)  # whoever trains now fails
+    assert main(command(sets, "rivals", out)) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["study"] == "rivals"
+    assert told["seeds"] == 1
+    assert told["paper"]["SIFT"] == {"fpr95": 26.55}
+    assert told["rows"]["HyNet"]["matching"] == before["HyNet"]["matching"]
+
+
+def test_studies_in_one_folder_share_their_runs_and_an_interrupted_one_goes_on(rivals, sets, capsys, monkeypatch):
+    out, _ = rivals
+    trained: list[str] = []
+    train = runs._train
+
+    def stopped(data, validate, training):
+        trained.append(training.name)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(runs, "_train", stopped)
+    assert main(command(sets, "sosr", out)) == 130
+    assert "3 of 4 runs are done, run the same command again to go on" in capsys.readouterr().err
+    monkeypatch.setattr(runs, "_train", train)
+    assert main(command(sets, "sosr", out)) == 0
+    assert trained == ["HyNet+SOSR, seed 0"]  # HyNet, SOSNet and HardNet are those of `rivals`
+    assert list(json.loads(capsys.readouterr().out)["rows"]) == ["HyNet", "HyNet+SOSR", "SOSNet", "HardNet", "SIFT"]
+
+
+@pytest.fixture(scope="module")
+def figures(rivals, sets):
+    """Two more studies in the same folder, and the figures of all."""
+    out, _ = rivals
+    assert main(command(sets, "losses", out)) == 0
+    assert main([*command(sets, "grid", out), "--alphas", "1", "2", "--margins", "1.0", "1.2"]) == 0
+    return out, Sources(study=out)
+
+
+def test_figure_5a_has_a_cell_for_each_alpha_and_margin_and_marks_the_best(figures):
+    out, sources = figures
+    rows = json.loads((out / "grid.json").read_text())["rows"]
+    assert set(rows) == {f"alpha {alpha}, m {margin}" for alpha in (1, 2) for margin in (1, 1.2)}
+    axes = FIGURES["fig5a"](sources).figure.axes[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("m", "α")
+    values = axes.images[0].get_array()
+    assert values.shape == (2, 2)
+    assert values[1, 1] == pytest.approx(rows["alpha 2, m 1.2"]["matching"])
+    (bold,) = [text.get_text() for text in axes.texts if text.get_weight() == "bold"]
+    assert bold == f"{values.max():.2f}"
+    assert "Best cell: " in (out / "grid.md").read_text()
+
+
+def test_figure_5c_has_a_curve_of_each_loss_over_the_steps(figures):
+    out, sources = figures
+    (axes,) = FIGURES["fig5c"](sources).figure.axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("steps", "FPR@95, %")
+    assert len(axes.lines) == 3
+    for line in axes.lines:
+        assert list(line.get_xdata()) == [1, 2, 3, 4]  # of four steps, all are looked at
+    told = json.loads((out / "losses.json").read_text())
+    assert axes.lines[0].get_ydata()[-1] == pytest.approx(told["rows"]["s_H"]["fpr95"])
+
+
+def test_figure_4_has_a_bar_a_method_in_each_task(figures):
+    _, sources = figures
+    panels = FIGURES["fig4"](sources).figure.axes
+    assert [panel.get_title() for panel in panels][:2] == ["verification", "matching"]
+    for panel in panels:
+        assert len(panel.patches) == 7
+        lengths = [bar.get_width() for bar in panel.patches]
+        assert lengths == sorted(lengths)
+
+
+def test_the_page_of_results_shows_a_study_and_not_its_training_runs(rivals, tmp_path, capsys):
+    out, _ = rivals
+    assert main(["report", str(out), "--out", str(tmp_path / "page.html"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert str(out / "rivals.json") in told["results"]
+    assert told["skipped"] == {}
+    assert "paper_fpr95" in (tmp_path / "page.html").read_text()
+
+
+def test_the_margin_of_each_similarity_is_the_best_of_four_after_a_quarter_of_the_steps(sets, tmp_path, monkeypatch):
+    asked = []
+
+    def trained(trainings, data, validate, **options):
+        asked.extend(trainings)
+        best = {"hynet": 1.0, "s_only": 0.5, "d_only": 1.4}
+        return [
+            runs.Ended(one.out, 5.0 if one.config.margin == best.get(one.config.loss) else 9.0) for one in trainings
+        ]
+
+    from hynet.benchmarks.studies import study
+
+    monkeypatch.setattr(runs, "train_all", trained)
+    monkeypatch.setattr(scoring, "score", lambda *values: pytest.skip("no weights to score") if not asked else None)
+    wanted = study.Ablation(
+        "components", [sets / "train"], sets / "choose", sets / "test", tmp_path, runs.Budget(40, 4, 2)
+    )
+    plan = PLANS["components"]()
+    margins = study._search(plan, wanted, lambda *told: None, lambda line: None)
+    assert {one.config.steps for one in asked} == {10}
+    assert len(asked) == 12
+    rows = {row.name: study._with_margin(row, margins).config for row in plan.rows}
+    assert {name: config.margin for name, config in rows.items()} == {
+        "HyNet": 1.0, "no R_L2": 1.0, "d": 1.4, "s": 0.5, "BN": 1.0, "IN": 1.0, "HardNet+FRN": None, "SOSNet+FRN": None,
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_several_processes_train_what_one_would(sets, tmp_path, capsys):
+    one, two = (command(sets, "losses", tmp_path / name) for name in ("one", "two"))
+    two[two.index("--jobs") + 1] = "2"
+    found = []
+    for args in (one, two):
+        assert main(args) == 0
+        found.append(json.loads(capsys.readouterr().out)["rows"])
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_rows_differ_in_what_they_are_and_not_in_how_they_are_trained(name):
+    plan = PLANS[name]()
+    configs = [row.config for row in plan.rows if row.config is not None]
+    how = [one.name for one in fields(HYNET) if one.name not in plans.OF_A_ROW]
+    for config in configs:
+        assert all(getattr(config, setting) == getattr(HYNET, setting) for setting in how)
+    assert len({str(config) for config in configs}) == len(configs)
+    assert all(set(plan.paper) <= {row.name for row in plan.rows} for _ in plan.paper)
+
+
+def test_own_settings_train_each_rival_as_its_authors_did_on_as_many_pairs():
+    budget = runs.Budget(steps=100, pairs_per_batch=512)
+    for row in plans.rivals(own_settings=True).rows:
+        if row.config is None:
+            continue
+        config = runs.with_budget(row.config, budget, seed=3, own=True)
+        recipe = RECIPES[{"L2-Net": "l2net"}.get(row.name, row.name.lower())].config
+        same = ("optimiser", "learning_rate", "schedule", "start", "pairs_per_batch", "weight_decay", "momentum")
+        assert all(getattr(config, name) == getattr(recipe, name) for name in same)
+        assert config.steps * config.pairs_per_batch == pytest.approx(100 * 512, rel=0.01)
+        assert config.seed == 3
+
+
+def scores(**rows: tuple[list[float], float]) -> scoring.Scores:
+    """Row -> FPR@95 of each seed, and how far it moves when pairs are drawn again."""
+    rng = np.random.default_rng(0)
+    made = {
+        name: scoring.RowScores(
+            {"fpr95": np.array(values)}, {"fpr95": np.mean(values) + moves * rng.standard_normal(1000)}
+        )
+        for name, (values, moves) in rows.items()
+    }
+    return scoring.Scores(made, None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("ours", "rival", "verdict"),
+    [
+        (([2.0, 2.2], 0.1), ([4.0, 4.1], 0.1), "shows"),
+        (([4.0, 4.1], 0.1), ([2.0, 2.2], 0.1), "reversed"),
+        (([2.0, 2.2], 2.0), ([4.0, 4.1], 2.0), "open"),  # too few pairs to tell
+        (([2.0, 3.2], 0.1), ([3.0, 4.1], 0.1), "open"),  # a seed of the worse beats one of the better
+    ],
+)
+def test_an_ordering_shows_where_samples_and_seeds_agree(ours, rival, verdict):
+    plan = replace(PLANS["losses"](), orderings=[Ordering("s_H", "L_A", "fpr95")])
+    (judged,) = orderings.judged(plan, scores(s_H=ours, L_A=rival))
+    assert judged.verdict == verdict
+    words = {"shows": "shows here", "reversed": "is reversed here", "open": "cannot be told here"}
+    assert words[verdict] in judged.sentence
+
+
+def test_a_row_without_a_result_is_said_to_be_missing():
+    plan = replace(PLANS["losses"](), orderings=[Ordering("s_H", "L_A", "fpr95")])
+    (judged,) = orderings.judged(plan, scores(s_H=([2.0], 0.1)))
+    assert judged.verdict == "missing"
+    assert "not measured" in judged.sentence
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--test", "nowhere"], "no SEQUENCE/1.ppm"),
+        (["--steps", "0"], "--steps must be 1 or more; got 0."),
+        (["--own-settings"], "--own-settings is for rivals and sosr"),
+        (["--seeds", "0"], "--seeds must be 1 or more"),
+    ],
+)
+def test_a_study_that_cannot_be_run_is_refused_before_anything_is_trained(sets, tmp_path, capsys, more, sentence):
+    assert main([*command(sets, "losses", tmp_path), *more]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_the_set_that_is_trained_on_cannot_choose_margins(sets, tmp_path, capsys):
+    assert main([*command(sets, "losses", tmp_path), "--validate", f"{sets}/train"]) == 2
+    assert "which is trained on" in capsys.readouterr().err
