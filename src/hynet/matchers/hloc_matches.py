@@ -74,15 +74,21 @@ class MatchesFile:
         return rows.astype(np.int64)
 
 
-def write_pair(file: Any, first: str, second: str, matches: Matches, count: int) -> None:
-    """Into an open file. count: features of the first photo. Scores fall from 1 to 0 as distances grow from 0 to 2."""
-    rows = np.full(count, NO_MATCH, np.int32)
-    scores = np.zeros(count, np.float16)
+def group_name(first: str, second: str) -> str:
+    """Where hloc keeps a pair."""
+    return "/".join(name.replace("/", "-") for name in (first, second))
+
+
+def columns(matches: Matches, first: int, second: int) -> dict[str, Array]:
+    """Of a pair's group. first, second: features of the two photos. hloc stores rows as int16, where they fit.
+
+    Scores fall from 1 to 0 as distances grow from 0 to 2: (1 + cosine) / 2.
+    """
+    rows = np.full(first, NO_MATCH, np.int16 if second < 2**15 else np.int32)
+    scores = np.zeros(first, np.float16)
     rows[matches.indices[:, 0]] = matches.indices[:, 1]
-    scores[matches.indices[:, 0]] = 1 - matches.distances**2 / 4
-    group = file.create_group(f"{first.replace('/', '-')}/{second.replace('/', '-')}")
-    group["matches0"] = rows
-    group["matching_scores0"] = scores
+    scores[matches.indices[:, 0]] = 1 - np.asarray(matches.distances) ** 2 / 4
+    return {"matches0": rows, "matching_scores0": scores}
 
 
 def _pairs(file: Any, group: str, flat: dict[str, str]) -> Iterator[tuple[Pair, str]]:
