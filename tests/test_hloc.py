@@ -19,7 +19,7 @@ from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, MissingExtra
 from hynet.extractors.hloc_file import read_h5
 from hynet.extractors.settings import Settings
-from hynet.matchers.hloc_matches import MatchesFile, columns, group_name
+from hynet.matchers.hloc_matches import MatchesFile, write_pair
 from hynet.types import Matches
 
 NAMES = ["a/0.png", "a/1.png", "b_c/2.png"]
@@ -89,9 +89,7 @@ def test_matches_of_others_give_the_model_that_they_would_give_as_ours(photos, f
 def test_what_we_write_is_what_hloc_reads(features, found, tmp_path):
     with h5py.File(tmp_path / "m.h5", "w") as file:
         for (a, b), matches in found.items():
-            sizes = (len(read_h5(features, name)) for name in (a, b))
-            for key, column in columns(matches, *sizes).items():
-                file[f"{group_name(a, b)}/{key}"] = column
+            write_pair(file, a, b, matches, len(read_h5(features, a)))
     stored = MatchesFile(tmp_path / "m.h5", NAMES)
     assert sorted(stored.pairs()) == sorted(found)
     for (a, b), matches in found.items():

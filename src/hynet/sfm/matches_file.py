@@ -141,7 +141,7 @@ def _matched(a: Features, b: Features, matcher: Matcher, geometry: str, threshol
     inliers0 = np.zeros(len(a), bool)
     inliers = True if geometry == "none" else verify(a, b, found, geometry, threshold=threshold).inliers
     inliers0[found.indices[:, 0]] = inliers
-    return {**columns(found, len(a), len(b)), "inliers0": inliers0}
+    return {**columns(found, len(a)), "inliers0": inliers0}
 
 
 class _Parts:
