@@ -118,6 +118,16 @@ def test_hamming_distances_are_those_counted_bit_by_bit(bits):
     assert np.array_equal(of_second, counted.min(0))
 
 
+def test_a_size_that_does_not_suit_the_model_is_told_before_anything_is_described(some, tmp_path, monkeypatch):
+    def describe(self, patches):
+        raise AssertionError("describing takes minutes")
+
+    monkeypatch.setattr(type(hynet.load("rootsift")), "describe", describe)
+    for to in ("pca128", "bits100", "pq7"):
+        with pytest.raises((BadInput, MissingExtra)):
+            compress("rootsift", some.patches, to, tmp_path / "c.hynet")
+
+
 def test_what_cannot_be_compressed_or_opened_is_told(some, tmp_path):
     for to, why in [("pca128", "fewer than the 128"), ("bits100", "multiple of 8"), ("zip", "no code 'zip'")]:
         with pytest.raises(BadInput, match=why):
