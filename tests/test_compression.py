@@ -15,7 +15,7 @@ from hynet.datasets import synthetic
 from hynet.descriptors.compressed import compress
 from hynet.errors import BadInput, BadWeights, MissingExtra
 from hynet.extractors.hloc_file import read_h5
-from hynet.matchers import open_matcher
+from hynet.matchers import hamming, open_matcher
 from hynet.types import Features, Keypoints
 
 BYTES = {"pca32": 128, "pca96": 384, "float16": 256, "int8": 128, "bits128": 16, "bits256": 32, "pq16": 16}
@@ -101,6 +101,31 @@ def test_hamming_finds_what_nearest_neighbours_of_signs_find(some, tmp_path):
     opposite = Features(places, -second, (1, 1))
     assert np.array_equal(open_matcher("hamming", ratio=1.0)(b, b).indices[:, 0], np.arange(600))
     assert open_matcher("hamming", ratio=1.0)(b, opposite).distances.min() > 0.5  # none is its own opposite
+
+
+@pytest.mark.parametrize("bits", [64, 128, 256, 512])
+def test_hamming_distances_are_those_counted_bit_by_bit(bits):
+    rng = np.random.default_rng(bits)
+    first, second = rng.random((301, bits)) < 0.5, rng.random((130, bits)) < 0.5
+    first[:9] = second[9:18]  # some are equal, to others of the same photo too
+    first[20:30] = first[0]
+    words = [np.packbits(rows, axis=1).view(np.uint64) for rows in (first, second)]
+    best, apart, runner_up, of_second = hamming.nearest(*words)
+    counted = (first[:, None] != second[None]).sum(2)
+    assert np.array_equal(best, counted.argmin(1))
+    assert np.array_equal(apart, counted.min(1))
+    assert np.array_equal(runner_up, np.sort(counted, axis=1)[:, 1])
+    assert np.array_equal(of_second, counted.min(0))
+
+
+def test_a_size_that_does_not_suit_the_model_is_told_before_anything_is_described(some, tmp_path, monkeypatch):
+    def describe(self, patches):
+        raise AssertionError("describing takes minutes")
+
+    monkeypatch.setattr(type(hynet.load("rootsift")), "describe", describe)
+    for to in ("pca128", "bits100", "pq7"):
+        with pytest.raises((BadInput, MissingExtra)):
+            compress("rootsift", some.patches, to, tmp_path / "c.hynet")
 
 
 def test_what_cannot_be_compressed_or_opened_is_told(some, tmp_path):

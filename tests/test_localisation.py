@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import cv2
@@ -89,6 +90,32 @@ def test_an_unknown_focal_length_is_estimated(place, truth):
     found = hynet.localize(truth.photos[2][:, 20:-20], map=place / "model")  # of a size that no photo of the map has
     assert found.located
     assert found.camera.focal == pytest.approx(truth.K[0, 0], rel=0.05)
+
+
+def test_without_pycolmap_poselib_finds_the_same_place(here, place, truth, monkeypatch):
+    whole = colmap.read_model(place / "model")
+    lenses = [photo.camera.K for photo in whole.photos]
+    by_colmap = here.locate(place / "queries" / "2.png")
+    monkeypatch.setitem(sys.modules, "pycolmap", None)
+    read = colmap.read_model(place / "model")
+    assert [photo.name for photo in read.photos] == [photo.name for photo in whole.photos]
+    for ours, theirs in zip(read.photos, whole.photos, strict=True):
+        assert ours.cam_from_world == pytest.approx(theirs.cam_from_world, abs=1e-9)
+        assert np.array_equal(ours.xy, theirs.xy)
+        assert np.array_equal(ours.points, theirs.points)
+    np.testing.assert_allclose([photo.camera.K for photo in read.photos], lenses, atol=1e-6)
+    assert np.array_equal(read.xyz, whole.xyz)
+    found = Map(place / "model").locate(place / "queries" / "2.png")
+    assert found.located
+    assert found.inliers > 0.9 * by_colmap.inliers
+    degrees, _ = errors(place, truth, found.cam_from_world, 2)
+    assert degrees < 0.2
+    assert np.linalg.norm(found.xy - found.projected, axis=1).max() < 4
+    assert found.told()["covariance"] is None  # PoseLib gives none; the confidence is there
+    assert not here.locate(place / "queries" / "elsewhere.png").located
+    cropped = hynet.localize(truth.photos[2][:, 20:-20], map=place / "model")
+    assert cropped.located
+    assert cropped.camera.focal == pytest.approx(truth.K[0, 0], rel=0.1)
 
 
 def test_the_command_gives_poses_pictures_and_goes_on_past_what_is_no_photo(place, tmp_path, capsys):

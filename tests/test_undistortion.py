@@ -139,3 +139,15 @@ def test_a_mask_is_straightened_with_its_photo_and_wrong_photos_are_told(splat, 
     with pytest.raises(BadInput, match="another size than its photo"):
         undistort(splat / "model", splat / "photos", tmp_path / "half", masks=masks.parent)
     assert not (tmp_path / "half" / "sparse").exists()
+
+
+@pytest.mark.parametrize("into", ["scene", "scene/images", "scene/images/new"])
+def test_photos_are_never_overwritten_by_their_undistorted_ones(into, tmp_path, capsys):
+    photo = tmp_path / "scene" / "images" / "0.png"
+    photo.parent.mkdir(parents=True)
+    photo.write_bytes(b"the only one")
+    asked = f"reconstruct {photo.parent} --out {tmp_path}/model --undistort {tmp_path / into}"
+    assert main(asked.split()) == 2
+    assert "cannot go into" in capsys.readouterr().err
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == [photo]
+    assert not (tmp_path / "model").exists()

@@ -19,6 +19,7 @@ import tyro
 
 from ..extractors.settings import Settings
 from ..sfm.reconstruction import KEYPOINTS, reconstruct
+from ..sfm.undistortion import need_apart
 from ..sfm.undistortion import undistort as write_undistorted
 from . import Report
 from .choices import Detector, Device, Model
@@ -72,6 +73,8 @@ def run(
     settings = Settings(
         detector, model, max_keypoints, orientation=orientation, shape=shape, extractor=extractor, device=device
     )
+    if undistort is not None:
+        need_apart(photos, undistort)  # before the long work
     with bar() as progress:
         done = reconstruct(
             photos,

@@ -11,7 +11,8 @@ import numpy as np
 from ..errors import BadInput
 from ..geometry import FOCAL_OVER_LONGEST_SIDE
 from ..types import Array
-from .package import HALF, pycolmap
+from .package import HALF, installed, pycolmap
+from .without import Lens
 
 
 @dataclass(frozen=True)
@@ -26,22 +27,22 @@ class Camera:
     @property
     def K(self) -> Array:  # noqa: N802
         """(3, 3), without what distorts."""
-        K = np.array(to_colmap(self).calibration_matrix())
+        K = np.array(_lens(self).calibration_matrix())
         K[:2, 2] -= HALF
         return K
 
     @property
     def focal(self) -> float:
         """In pixels; the mean where the two directions differ."""
-        return float(to_colmap(self).mean_focal_length())
+        return float(_lens(self).mean_focal_length())
 
     def pixels(self, rays: Array) -> Array:
         """(N, 2) points at depth one -> (N, 2) our pixels, distorted as by the lens."""
-        return to_colmap(self).img_from_cam(np.column_stack([rays, np.ones(len(rays))])) - HALF
+        return _lens(self).img_from_cam(np.column_stack([rays, np.ones(len(rays))])) - HALF
 
     def rays(self, pixels: Array) -> Array:
         """(N, 2) our pixels -> (N, 2) points at depth one."""
-        return to_colmap(self).cam_from_img(np.asarray(pixels, np.float64) + HALF)
+        return _lens(self).cam_from_img(np.asarray(pixels, np.float64) + HALF)
 
 
 def guess_camera(size: tuple[int, int], photo: Path | None = None) -> Camera:
@@ -56,7 +57,7 @@ def parse_camera(text: str, size: tuple[int, int]) -> Camera:
     model, *numbers = text.split(",")
     try:
         camera = Camera(model.upper(), size, tuple(float(number) for number in numbers), known_focal=True)
-        usable = to_colmap(camera).verify_params() and np.isfinite(camera.params).all() and camera.params[0] > 0
+        usable = _lens(camera).verify_params() and np.isfinite(camera.params).all() and camera.params[0] > 0
     except (ValueError, RuntimeError, AttributeError):  # no number, or no such model
         usable = False
     if not usable:
@@ -72,12 +73,18 @@ def pinhole_text(K: Array) -> str:
 
 
 def _exif_focal(photo: Path) -> float | None:
-    """The focal length that EXIF tells, in longer sides of the photo."""
+    """The focal length that EXIF tells, in longer sides of the photo. COLMAP also knows sensors by their names."""
+    if not installed():
+        return None
     try:
         camera = pycolmap().infer_camera_from_image(photo)
     except (ValueError, RuntimeError):  # a format that COLMAP does not read
         return None
     return camera.mean_focal_length() / max(camera.width, camera.height) if camera.has_prior_focal_length else None
+
+
+def _lens(camera: Camera) -> Any:
+    return to_colmap(camera) if installed() else Lens(camera.model, camera.size, camera.params)
 
 
 def to_colmap(camera: Camera) -> Any:

@@ -11,8 +11,16 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadData
-from .package import pycolmap
+from .package import installed, pycolmap
 
+# COLMAP's numbers, names and counts of parameters of the lenses that are known without pycolmap, too.
+USUAL_LENSES = {
+    0: ("SIMPLE_PINHOLE", 3),
+    1: ("PINHOLE", 4),
+    2: ("SIMPLE_RADIAL", 4),
+    3: ("RADIAL", 5),
+    4: ("OPENCV", 8),
+}
 NO_POINT = 2**64 - 1
 
 
@@ -85,8 +93,9 @@ def _walked(path: Path, walk: Walk) -> dict:
 
 def _cameras(file: Bytes, found: dict[int, int]) -> None:
     number, model, width, height = file.numbers("IiQQ")
-    if model not in (sizes := _parameters()) or not 0 < width < 2**31 or not 0 < height < 2**31:
-        raise ValueError("holds a camera that COLMAP does not know")
+    if model not in (sizes := _parameters(installed())) or not 0 < width < 2**31 or not 0 < height < 2**31:
+        known = "COLMAP does not know" if installed() else "only pycolmap knows (hynet-features[sfm])"
+        raise ValueError(f"holds a camera that {known}")
     file.finite(sizes[model])
     found[number] = model
 
@@ -132,8 +141,10 @@ def _frames(file: Bytes, found: dict[int, int]) -> None:
 
 
 @cache
-def _parameters() -> dict[int, int]:
+def _parameters(by_colmap: bool) -> dict[int, int]:
     """COLMAP's camera models by number, and how many parameters each has."""
+    if not by_colmap:
+        return {number: count for number, (_, count) in USUAL_LENSES.items()}
     colmap = pycolmap()
     make = getattr(colmap.Camera, "create_from_model_id", colmap.Camera.create)  # its name since pycolmap 4
     kinds = [kind for kind in colmap.CameraModelId.__members__.values() if int(kind) >= 0]

@@ -16,7 +16,8 @@ from ..system.files import whole
 from ..types import Array
 from .cameras import Camera, from_colmap
 from .checks import check_model
-from .package import HALF, pycolmap
+from .package import HALF, installed, pycolmap
+from .without import read_cameras, read_images, read_points
 
 LARGEST = 1e30  # of any number in a model: the square of a larger one is beyond what a page or a file of points holds
 MODEL_FILES = ("cameras.bin", "images.bin", "points3D.bin", "frames.bin", "rigs.bin")
@@ -66,8 +67,8 @@ def read_model(folder: str | Path) -> Model:
     """The model that COLMAP, `hynet reconstruct` or anyone wrote into this folder."""
     check_model(Path(folder))
     try:
-        model = as_arrays(pycolmap().Reconstruction(folder))
-    except (ValueError, RuntimeError, IndexError, KeyError, TypeError, MemoryError):
+        model = as_arrays(pycolmap().Reconstruction(folder)) if installed() else _from_files(Path(folder))
+    except (OSError, ValueError, RuntimeError, IndexError, KeyError, TypeError, MemoryError):
         raise BadData(
             f"{folder} holds no COLMAP model (cameras, images and points3D); give the folder of one."
         ) from None
@@ -117,6 +118,31 @@ def as_arrays(model: Any) -> Model:
         colours=np.array([point.color for point in points], np.uint8).reshape(-1, 3),
         track_lengths=np.array([point.track.length() for point in points], np.int64),
         errors=np.array([point.error for point in points], np.float64),
+    )
+
+
+def _from_files(folder: Path) -> Model:
+    """Of binary files that were checked, where pycolmap is not installed."""
+    points = read_points(folder / "points3D.bin")
+    rows = {number: row for row, number in enumerate(points)}
+    cameras = {number: Camera(*each) for number, each in read_cameras(folder / "cameras.bin").items()}
+    photos = [
+        ModelPhoto(
+            photo.name,
+            cameras[photo.camera],
+            photo.cam_from_world,
+            photo.xy - HALF,
+            np.array([rows.get(number, -1) for number in photo.points.tolist()], np.int64),
+        )
+        for photo in read_images(folder / "images.bin")
+    ]
+    places, colours, errors, lengths = zip(*points.values(), strict=True) if points else ((), (), (), ())
+    return Model(
+        photos=tuple(sorted(photos, key=lambda photo: photo.name)),
+        xyz=np.array(places).reshape(-1, 3),
+        colours=np.array(colours, np.uint8).reshape(-1, 3),
+        track_lengths=np.array(lengths, np.int64),
+        errors=np.array(errors, np.float64),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from types import ModuleType
 
 from ..errors import HynetError, MissingExtra, need
@@ -12,6 +13,11 @@ HALF = 0.5  # of a pixel: to COLMAP the corner of the first one is (0, 0), to us
 
 class NotReconstructed(HynetError, ValueError):
     """The photos do not form one scene; the sentence says how far it got."""
+
+
+def installed() -> bool:
+    """Whether pycolmap is there."""
+    return importlib.util.find_spec("pycolmap") is not None
 
 
 def pycolmap() -> ModuleType:

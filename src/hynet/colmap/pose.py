@@ -1,14 +1,17 @@
-"""Where one photo was taken, from points whose places in the world are known: COLMAP's robust estimator."""
+"""Where one photo was taken, from points whose places in the world are known: by COLMAP, or by PoseLib without it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..types import Array
 from .cameras import Camera, from_colmap, to_colmap
-from .package import HALF, SEED, pycolmap
+from .package import HALF, SEED, installed, pycolmap
+from .without import pose
+
+FOCALS = np.geomspace(0.5, 2, 15)  # times a focal length that is a guess: those that PoseLib is tried with
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class AbsolutePose:
     cam_from_world: Array  # (3, 4)
     camera: Camera  # its focal length estimated, where it was not known
     inliers: Array  # (K,) bool
-    covariance: Array  # (6, 6) of the turn (3, radians) and the shift (3, units of the world), around the pose
+    covariance: Array | None = None  # (6, 6) of the turn (3, radians) and the shift (3, units of the world); by COLMAP
 
 
 def absolute_pose(camera: Camera, xy: Array, xyz: Array, pixels: float) -> AbsolutePose | None:
@@ -28,6 +31,8 @@ def absolute_pose(camera: Camera, xy: Array, xyz: Array, pixels: float) -> Absol
     """
     if len(xy) < 4:
         return None
+    if not installed():
+        return _by_poselib(camera, np.asarray(xy, np.float64), np.asarray(xyz, np.float64), pixels)
     colmap = pycolmap()
     estimation, refinement = colmap.AbsolutePoseEstimationOptions(), colmap.AbsolutePoseRefinementOptions()
     estimation.ransac.max_error, estimation.ransac.random_seed = pixels, SEED
@@ -50,3 +55,21 @@ def absolute_pose(camera: Camera, xy: Array, xyz: Array, pixels: float) -> Absol
         inliers,
         np.asarray(found["covariance"]),
     )
+
+
+def _by_poselib(camera: Camera, xy: Array, xyz: Array, pixels: float) -> AbsolutePose | None:
+    """The same. A focal length that is not known is the one of FOCALS with the most inliers."""
+    tried = [camera] if camera.known_focal else [_zoomed(camera, times) for times in FOCALS]
+    found = [pose(each.model, each.size, each.params, xy + HALF, xyz, pixels) for each in tried]
+    best = max(range(len(tried)), key=lambda k: found[k][1].sum())
+    cam_from_world, inliers = found[best]
+    if not inliers.any() or not np.isfinite(cam_from_world).all():
+        return None
+    return AbsolutePose(cam_from_world, tried[best], inliers)
+
+
+def _zoomed(camera: Camera, times: float) -> Camera:
+    """One or two focal lengths come first in COLMAP's parameters."""
+    focals = 2 if camera.model in ("PINHOLE", "OPENCV") else 1
+    params = (*(times * focal for focal in camera.params[:focals]), *camera.params[focals:])
+    return replace(camera, params=params)

@@ -1,7 +1,7 @@
 """Descriptors in fewer bytes: what is learnt from some descriptors, and what is left of a row when it is stored so.
 
 Every code gives unit rows again, so that whatever compares descriptors compares these. ADD A CODE: a dataclass of
-arrays with `fit` and `__call__`, and a row in CODES.
+arrays with `check`, `fit` and `__call__`, and a row in CODES.
 """
 
 from __future__ import annotations
@@ -26,6 +26,11 @@ class Code(Protocol):
     keeps_ratio: ClassVar[bool]
 
     @classmethod
+    def check(cls, width: int, size: int) -> None:
+        """Whether rows of `width` numbers can be stored so, before the long work of describing what it is fitted to."""
+        ...
+
+    @classmethod
     def fit(cls, rows: Array, size: int) -> Self: ...
 
     def __call__(self, rows: Array) -> Array: ...
@@ -44,9 +49,12 @@ class Directions:
     keeps_ratio: ClassVar[bool] = True
 
     @classmethod
+    def check(cls, width: int, size: int) -> None:
+        if not 0 < size < width:
+            raise BadInput(f"PCA keeps fewer than the {width} numbers of a descriptor, got {size}.")
+
+    @classmethod
     def fit(cls, rows: Array, size: int) -> Self:
-        if not 0 < size < rows.shape[1]:
-            raise BadInput(f"PCA keeps fewer than the {rows.shape[1]} numbers of a descriptor, got {size}.")
         mean = rows.mean(0)
         _, directions = np.linalg.eigh(np.cov((rows - mean).T))
         return cls(mean, np.ascontiguousarray(directions[:, ::-1][:, :size]).astype(np.float32))
@@ -65,6 +73,10 @@ class Halves:
     keeps_ratio: ClassVar[bool] = True
 
     @classmethod
+    def check(cls, width: int, size: int) -> None:
+        pass
+
+    @classmethod
     def fit(cls, rows: Array, size: int) -> Self:
         return cls()
 
@@ -81,6 +93,10 @@ class Integers:
 
     step: Array  # ()
     keeps_ratio: ClassVar[bool] = True
+
+    @classmethod
+    def check(cls, width: int, size: int) -> None:
+        pass
 
     @classmethod
     def fit(cls, rows: Array, size: int) -> Self:
@@ -106,10 +122,13 @@ class Bits:
     keeps_ratio: ClassVar[bool] = False
 
     @classmethod
-    def fit(cls, rows: Array, size: int) -> Self:
-        width = rows.shape[1]
+    def check(cls, width: int, size: int) -> None:
         if size < 8 or size % 8 or (size > width and size % width):
             raise BadInput(f"bits must be a multiple of 8, and of {width} beyond that, got {size}.")
+
+    @classmethod
+    def fit(cls, rows: Array, size: int) -> Self:
+        width = rows.shape[1]
         mean = rows.mean(0)
         rng = np.random.default_rng(SEED)
         parts = [_quantised(rows - mean, min(size, width), rng) for _ in range(max(1, size // width))]
@@ -131,10 +150,14 @@ class Products:
     keeps_ratio: ClassVar[bool] = True
 
     @classmethod
+    def check(cls, width: int, size: int) -> None:
+        need("faiss", "faiss", "learning a product code")
+        if not 0 < size <= width or width % size:
+            raise BadInput(f"the {width} numbers of a descriptor do not fall into {size} equal parts.")
+
+    @classmethod
     def fit(cls, rows: Array, size: int) -> Self:
         faiss = need("faiss", "faiss", "learning a product code")
-        if not 0 < size <= rows.shape[1] or rows.shape[1] % size:
-            raise BadInput(f"the {rows.shape[1]} numbers of a descriptor do not fall into {size} equal parts.")
         if len(rows) < CENTROIDS:
             raise BadInput(f"a product code needs {CENTROIDS} descriptors or more to learn from, got {len(rows)}.")
         quantizer = faiss.ProductQuantizer(rows.shape[1], size, 8)

@@ -49,6 +49,7 @@ def compress(model: str | Path, patches: Array, to: str, path: str | Path) -> Co
     descriptor = load(model)
     if isinstance(descriptor, Compressed):
         raise BadInput(f"{model} is compressed already; give the model that it was made from.")
+    CODES[kind].check(descriptor.dim, size)
     some = np.sort(np.random.default_rng(0).permutation(len(patches))[:EXAMPLES])
     code = CODES[kind].fit(descriptor.describe(patches[some]), size)
     file = models().get(str(model), Path(model))

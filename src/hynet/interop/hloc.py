@@ -4,7 +4,7 @@ from hloc import extract_features, match_features
 from hynet.interop.hloc import entry
 
 extract_features.confs["hynet"] = entry(max_keypoints=4096)
-features = extract_features.main(extract_features.confs["hynet"], photos, outputs)
+features = extract_features.main(extract_features.confs["hynet"], photos, outputs, as_half=False)
 matches = match_features.main(match_features.confs["NN-ratio"], pairs, "feats-hynet", outputs)
 """
 

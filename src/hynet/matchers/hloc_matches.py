@@ -74,15 +74,26 @@ class MatchesFile:
         return rows.astype(np.int64)
 
 
+def group_name(first: str, second: str) -> str:
+    """Where hloc keeps a pair."""
+    return "/".join(name.replace("/", "-") for name in (first, second))
+
+
 def write_pair(file: Any, first: str, second: str, matches: Matches, count: int) -> None:
-    """Into an open file. count: features of the first photo. Scores fall from 1 to 0 as distances grow from 0 to 2."""
-    rows = np.full(count, NO_MATCH, np.int32)
+    """Into an open file. count: features of the first photo."""
+    group = file.create_group(group_name(first, second))
+    for key, column in columns(matches, count).items():
+        group[key] = column
+
+
+def columns(matches: Matches, count: int) -> dict[str, Array]:
+    """What a pair's group holds. Scores fall from 1 to 0 as distances grow from 0 to 2: (1 + cosine) / 2."""
+    fits = matches.indices[:, 1].max(initial=0) < 2**15  # hloc itself writes int16, whatever the rows
+    rows = np.full(count, NO_MATCH, np.int16 if fits else np.int32)
     scores = np.zeros(count, np.float16)
     rows[matches.indices[:, 0]] = matches.indices[:, 1]
-    scores[matches.indices[:, 0]] = 1 - matches.distances**2 / 4
-    group = file.create_group(f"{first.replace('/', '-')}/{second.replace('/', '-')}")
-    group["matches0"] = rows
-    group["matching_scores0"] = scores
+    scores[matches.indices[:, 0]] = 1 - np.asarray(matches.distances) ** 2 / 4
+    return {"matches0": rows, "matching_scores0": scores}
 
 
 def _pairs(file: Any, group: str, flat: dict[str, str]) -> Iterator[tuple[Pair, str]]:

@@ -24,6 +24,7 @@ from ..extractors.folder import extract_all, name_photos
 from ..extractors.hloc_file import FeaturesFile, h5_names, open_features, read_h5, unit_features
 from ..extractors.settings import Settings
 from ..matchers import Matcher
+from ..matchers.hloc_matches import columns, group_name
 from ..matchers.verification import verify
 from ..system import fingerprints
 from ..system.files import whole
@@ -75,7 +76,7 @@ def match_pairs(
         parts = _Parts(out, noted, overwrite)
         made_from = {pair: fingerprints.values([contents[name] for name in pair])[:16] for pair in asked}
         done = parts.done()
-        todo = [pair for pair in asked if done.get(_group(pair)) != made_from[pair]]
+        todo = [pair for pair in asked if done.get(group_name(*pair)) != made_from[pair]]
         read = lru_cache(maxsize=IN_MEMORY)(lambda name: unit_features(read_h5(features, name)))
         try:
             for count, pair in enumerate(todo, len(asked) - len(todo) + 1):
@@ -137,19 +138,10 @@ def _contents(features: Path) -> dict[str, str]:
 
 def _matched(a: Features, b: Features, matcher: Matcher, geometry: str, threshold: float | None) -> dict[str, Array]:
     found = matcher(a, b)
-    rows, columns = found.indices.T
-    matches0 = np.full(len(a), -1, np.int16 if len(b) < 2**15 else np.int32)
-    scores0 = np.zeros(len(a), np.float16)
     inliers0 = np.zeros(len(a), bool)
-    matches0[rows] = columns
-    scores0[rows] = 1 - np.asarray(found.distances) ** 2 / 4  # (1 + cosine) / 2
-    inliers0[rows] = True if geometry == "none" else verify(a, b, found, geometry, threshold=threshold).inliers
-    return {"matches0": matches0, "matching_scores0": scores0, "inliers0": inliers0}
-
-
-def _group(pair: Pair) -> str:
-    """As hloc names it."""
-    return "/".join(name.replace("/", "-") for name in pair)
+    inliers = True if geometry == "none" else verify(a, b, found, geometry, threshold=threshold).inliers
+    inliers0[found.indices[:, 0]] = inliers
+    return {**columns(found, len(a)), "inliers0": inliers0}
 
 
 class _Parts:
@@ -174,7 +166,7 @@ class _Parts:
             temporary.write_text(self.settings)
 
     def add(self, pair: Pair, made_from: str, found: Mapping[str, Array]) -> None:
-        name = _group(pair)
+        name = group_name(*pair)
         self._waiting |= {f"{name}/{key}": column for key, column in found.items()}
         self._waiting[f"{name}/made_from"] = np.array(made_from)
         if len(self._waiting) >= 4 * TOGETHER:
@@ -229,7 +221,7 @@ class _Parts:
             file.attrs["settings"] = self.settings
             counts = {}
             for pair in asked:
-                group = file[_group(pair)]
+                group = file[group_name(*pair)]
                 counts[pair] = int((group["matches0"][()] >= 0).sum()), int(group["inliers0"][()].sum())
         shutil.rmtree(self.folder)
         return counts

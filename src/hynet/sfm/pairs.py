@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import BadInput, choose, need
+from ..errors import BadInput, DataNotFound, choose, need
 from .retrieval import Read, alike, sampled, vlad, vocabulary
 
 Pair = tuple[str, str]  # names of two photos
@@ -69,6 +69,8 @@ def retrieval(names: Sequence[str], descriptors: Read, neighbours: int = NEIGHBO
 def from_file(path: Path) -> list[Pair]:
     """hloc's layout: two names a line, with white space between them; empty lines and those after # are left out."""
     pairs = []
+    if not path.exists():
+        raise DataNotFound(f"no file {path}; write two names of photos on each line.")
     try:
         lines = path.read_text().splitlines()
     except (UnicodeDecodeError, OSError):

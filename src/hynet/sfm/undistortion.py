@@ -39,6 +39,7 @@ def undistort(
 
     masks: a folder of masks as for `hynet extract`; what is black there is black in OUT/masks, too.
     """
+    need_apart(photos, out)
     found = colmap.read_model(model)
     out = Path(out)
     named = name_photos(photos)
@@ -56,6 +57,13 @@ def undistort(
         colmap.write_straight_model(Path(model), unfinished / "0", flat)
         os.replace(unfinished, out / "sparse")
     return len(found.photos)
+
+
+def need_apart(photos: str | Path, out: str | Path) -> None:
+    """Neither folder may lie in the other: OUT/images could be the photos themselves, which would be overwritten."""
+    taken, written = Path(photos).resolve(), Path(out).resolve()
+    if taken.is_relative_to(written) or written.is_relative_to(taken):
+        raise BadInput(f"undistorted photos cannot go into {out}, which shares a folder with {photos}; choose another.")
 
 
 def _flat_names(names: list[str]) -> dict[str, str]:
