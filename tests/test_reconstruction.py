@@ -21,6 +21,7 @@ from conftest import exchange
 from hynet import colmap
 from hynet.cli import main
 from hynet.colmap import NotReconstructed
+from hynet.colmap.mapping import FARTHEST
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.extractors.hloc_file import read_h5
@@ -96,6 +97,18 @@ def test_the_points_lie_on_the_surfaces_that_were_rendered(done: Reconstructed, 
         ratios.append(in_camera[:, 2] / truth.depths[int(Path(photo.name).stem)][y, x])
     scale = np.median(np.concatenate(ratios))
     assert np.mean(np.abs(np.concatenate(ratios) / scale - 1) < 0.02) > 0.95
+
+
+def test_no_observation_of_a_model_is_far_off(done: Reconstructed):
+    model = pycolmap.Reconstruction(done.model)
+    worst = 0.0
+    for photo in model.images.values():
+        for seen in photo.points2D:
+            if seen.has_point3D():
+                projected = photo.project_point(model.points3D[seen.point3D_id].xyz)
+                assert projected is not None  # it lies before the camera
+                worst = max(worst, float(np.linalg.norm(projected - seen.xy)))
+    assert 0.5 < worst <= FARTHEST  # some would be beyond
 
 
 def test_the_table_counts_what_the_model_holds(done: Reconstructed):

@@ -66,6 +66,11 @@ def test_a_collection_that_stands_is_told_from_one_with_a_turned_photo(scene):
     assert not are_turned(noise)
 
 
+def test_a_collection_whose_photos_lean_a_little_each_counts_as_turned(scene):
+    assert are_turned([turned(scene.photos[0], degrees) for degrees in (0, 12, 24)])
+    assert not are_turned([turned(scene.photos[0], degrees) for degrees in (0, 3, 6)])
+
+
 def test_extract_settles_the_orientation_once_for_a_collection(scene, tmp_path):
     photos = tmp_path / "photos"
     photos.mkdir()
