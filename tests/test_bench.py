@@ -17,6 +17,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "start": {"peer": "numpy", "options": ("--max-keypoints", "50"), "rounds": 1},
     "describe": {"count": 8, "rounds": 1},
     "cut": {"count": 20, "rounds": 1},
+    "shape": {"count": 20, "rounds": 1},
     "match": {"count": 200, "rounds": 1},
     "reconstruct": {"count": 4, "max_keypoints": 400, "longest_side": 320},
     "train": {"count": 8, "rounds": 1, "compiled": False},
@@ -32,9 +33,12 @@ def measure(bench: str) -> list[Measurement]:
 
 @pytest.mark.parametrize("bench", BENCHES)
 def test_every_bench_runs_and_names_its_peer_first(bench):
-    for extra in {"describe": ["torch", "kornia"], "cut": ["torch", "kornia"], "reconstruct": ["pycolmap"]}.get(
-        bench, []
-    ):
+    for extra in {
+        "describe": ["torch", "kornia"],
+        "cut": ["torch", "kornia"],
+        "shape": ["torch"],
+        "reconstruct": ["pycolmap"],
+    }.get(bench, []):
         pytest.importorskip(extra)
     rows = measure(bench)
     assert rows[0].ratio(rows[0]) == 1.0

@@ -18,6 +18,7 @@ BENCHES = {
     "start": "whole commands from their start, against importing kornia",
     "describe": "512 patches, against kornia's HyNet with the same weights",
     "cut": "2,000 patches, against kornia's pyramid and a cv2.warpAffine loop",
+    "shape": "affine shapes by a network, against describing the same keypoints",
     "match": "10,000 x 10,000 descriptors, mutual and ratio, against OpenCV's brute-force matcher",
     "reconstruct": "features, matches and verification of 24 photos, against pycolmap's own SIFT",
     "train": "a training step of 512 pairs, against one that is written plainly",

@@ -19,7 +19,7 @@ ROUNDS = 7
 def measure(*, count: int = COUNT, rounds: int = ROUNDS) -> list[Measurement]:
     torch = need("torch", "baselines", "the bench of cutting")
     kornia = need("kornia.feature", "baselines", "the bench of cutting")
-    image, keypoints = _photo(count)
+    image, keypoints = photo(count)
     tensor = torch.from_numpy(image)[None, None].float()
     # kornia's frames end at the border of the patch, ours at one sigma.
     frames = keypoints.frames.copy()
@@ -45,7 +45,7 @@ def by_opencv(image: Array, keypoints: Keypoints) -> Array:
     return patches
 
 
-def _photo(count: int) -> tuple[Array, Keypoints]:
+def photo(count: int) -> tuple[Array, Keypoints]:
     """A photo of 1024 x 768 with keypoints of the sizes that detectors find: many small ones."""
     rng = np.random.default_rng(0)
     xy = rng.uniform((20, 20), (1004, 748), (count, 2))
