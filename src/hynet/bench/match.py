@@ -1,4 +1,7 @@
-"""Matching 10,000 x 10,000 descriptors, mutual + ratio: ours against OpenCV's brute-force matcher."""
+"""Matching 10,000 x 10,000 descriptors, mutual + ratio: ours against OpenCV's brute-force matcher.
+
+Bits are as many features, described by 128 or 256 signs.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,26 @@ import tracemalloc
 import cv2
 import numpy as np
 
+from ..matchers.hamming import Hamming
 from ..matchers.nearest import match
 from ..types import Array, Features, Keypoints
 from . import Measurement, milliseconds
 
 COUNT = 10_000
 DIM = 128
+BITS = (128, 256)
 RATIO = 0.9
 ROUNDS = 3
 
 
 def measure(*, count: int = COUNT, rounds: int = ROUNDS) -> list[Measurement]:
     a, b = _views(count)
-    rivals = {"cv2.BFMatcher": lambda: by_opencv(a, b), "hynet.match": lambda: match(a, b, RATIO).indices}
+    bits = {size: [_signs(each, size) for each in (a, b)] for size in BITS}
+    rivals = {
+        "cv2.BFMatcher": lambda: by_opencv(a, b),
+        "hynet.match": lambda: match(a, b, RATIO).indices,
+        **{f"hamming, {size} bits": lambda pair=pair: Hamming(RATIO)(*pair) for size, pair in bits.items()},
+    }
     times = milliseconds(rivals, rounds)
     tracemalloc.start()  # NumPy reports its arrays to it
     found = match(a, b, RATIO).indices
@@ -56,6 +66,12 @@ def _views(count: int) -> tuple[Features, Features]:
     first, second = rng.normal(size=(2, count, DIM))
     second[: count // 2] = first[: count // 2] + 0.5 * second[: count // 2]
     return _features(first), _features(rng.permutation(second))
+
+
+def _signs(features: Features, size: int) -> Features:
+    """On which side of `size` random planes each row lies."""
+    planes = np.random.default_rng(1).normal(size=(DIM, size))
+    return _features(np.where(features.descriptors @ planes > 0, 1.0, -1.0))
 
 
 def _features(rows: Array) -> Features:
