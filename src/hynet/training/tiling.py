@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -90,7 +91,8 @@ def threads_for(model: Tiled) -> Iterator[None]:
 
 def forget_compiled() -> None:
     """For a process that trains one network after the other: torch compiles only so many of them before it gives up."""
-    torch._dynamo.reset()
+    if "torch._dynamo" in sys.modules:  # importing it takes seconds
+        torch._dynamo.reset()
 
 
 def has_bfloat16() -> bool:

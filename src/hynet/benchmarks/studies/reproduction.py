@@ -189,4 +189,5 @@ def _lasting(asked: Reproduction, config: TrainConfig, root: Path) -> TrainConfi
         patch_set = datasets.find_patches(root).load(root, 32, asked.progress)
         steps = (config.epochs or 1) * batches_per_epoch(mix([patch_set]), pairs, config.pairs_per_epoch)
     lengths: dict[str, Any] = dict.fromkeys(LENGTHS) | {"steps": steps}
-    return replace(config, **lengths, pairs_per_batch=pairs, compiled=asked.compiled)
+    # The steps are known; else an epoch of HardNet, five million pairs, would be drawn whole for a trial of few steps.
+    return replace(config, **lengths, pairs_per_batch=pairs, pairs_per_epoch=None, compiled=asked.compiled)
