@@ -6,6 +6,8 @@ Bits are as many features, described by 128 or 256 signs.
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
+from functools import partial
 
 import cv2
 import numpy as np
@@ -25,11 +27,11 @@ ROUNDS = 3
 def measure(*, count: int = COUNT, rounds: int = ROUNDS) -> list[Measurement]:
     a, b = _views(count)
     bits = {size: [_signs(each, size) for each in (a, b)] for size in BITS}
-    rivals = {
+    rivals: dict[str, Callable[[], object]] = {
         "cv2.BFMatcher": lambda: by_opencv(a, b),
         "hynet.match": lambda: match(a, b, RATIO).indices,
-        **{f"hamming, {size} bits": lambda pair=pair: Hamming(RATIO)(*pair) for size, pair in bits.items()},
     }
+    rivals |= {f"hamming, {size} bits": partial(Hamming(RATIO), *pair) for size, pair in bits.items()}
     times = milliseconds(rivals, rounds)
     tracemalloc.start()  # NumPy reports its arrays to it
     found = match(a, b, RATIO).indices
