@@ -20,7 +20,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from rivals import BASELINES, OPENCV, OURS, PATCH_NETWORKS, WHOLE, weights
+from rivals import BASELINES, OPENCV, OURS, PATCH_NETWORKS, POSES, WHOLE, weights
 
 from hynet.benchmarks.harness.results import shown
 from hynet.system.files import whole
@@ -75,13 +75,13 @@ STUDIES = {
     "imc": Study(
         "Poses, both tasks of the Image Matching Challenge",
         "Ten photos of its scene sacre_coeur and nine of st_peters_square: a small part of its validation scenes.",
-        f"evaluate imc --task both --bags 10 --model {','.join(WHOLE)} --data data/imc",
+        f"evaluate imc --task both --bags 10 --model {','.join(POSES)} --data data/imc",
         "imc-both",
     ),
     "strecha": Study(
         "Poses, two small scenes with surveyed cameras",
         "Strecha's fountain-P11 and Herz-Jesus-P8 at half size.",
-        f"evaluate imc --model {','.join(WHOLE)} --data data/strecha",
+        f"evaluate imc --model {','.join(POSES)} --data data/strecha",
         "imc",
     ),
     "eth": Study(

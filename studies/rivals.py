@@ -28,3 +28,8 @@ WHOLE = [
     "opencv-rootsift",
     *weights([*END_TO_END, *MATCHED]),
 ]
+
+# Of these, what the tables of poses have: a person's choices, without what takes longest (R2D2) or is there to compare
+# patches (OpenCV's and older descriptors).
+POSES = [name for name in WHOLE if name not in {*OPENCV, *weights([*PATCH_NETWORKS, "r2d2_WASF_N16.pt"])}]
+POSES += weights(["hardtfeat.pth", "DesDis-32.pth"])
