@@ -8,7 +8,7 @@ OURS = [*models()]
 BASELINES = ["rootsift", "sift"]
 OPENCV = ["vgg", "beblid", "teblid"]
 PATCH_NETWORKS = ["tfeat-liberty.params", "hardtfeat.pth", "DesDis-32.pth", "DesDis-16.pth", "mkd-concat-64.pth"]
-END_TO_END = ["aliked-n16.pth", "aliked-t16.pth", "r2d2_WASF_N16.pt", "xfeat_n4m.onnx"]
+END_TO_END = ["aliked-n16.pth", "aliked-t16.pth", "xfeat_n4m.onnx"]  # R2D2, too, but it takes half a minute a photo
 MATCHED = ["xfeat_n4m.onnx+lighterglue_L3.onnx"]  # EXTRACTOR+MATCHER
 
 
@@ -29,7 +29,7 @@ WHOLE = [
     *weights([*END_TO_END, *MATCHED]),
 ]
 
-# Of these, what the tables of poses have: a person's choices, without what takes longest (R2D2) or is there to compare
-# patches (OpenCV's and older descriptors).
-POSES = [name for name in WHOLE if name not in {*OPENCV, *weights([*PATCH_NETWORKS, "r2d2_WASF_N16.pt"])}]
+# Of these, what the tables of poses have: a person's choices, without what is there to compare patches (OpenCV's and
+# older descriptors).
+POSES = [name for name in WHOLE if name not in {*OPENCV, *weights([*PATCH_NETWORKS])}]
 POSES += weights(["hardtfeat.pth", "DesDis-32.pth"])
