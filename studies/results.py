@@ -103,7 +103,7 @@ HEAD = """# Results
 Made by `python studies/results.py DATA WEIGHTS OUT --page docs/results.md`; every table is what the command under it
 printed, in a folder where `data` holds real photos that were never trained on (ten planar sequences, 14 scenes for
 patches, 19 photos of two scenes of the challenge, 19 of Strecha's) and `weights` the published weights of others
-(TFeat, HardTFeat, DesDis, MKD, ALIKED, R2D2, XFeat, LighterGlue). Nothing is chosen by these numbers. `random` and
+(TFeat, HardTFeat, DesDis, MKD, ALIKED, XFeat, LighterGlue). Nothing is chosen by these numbers. `random` and
 `constant` know nothing: a protocol that likes them is broken. The paper's numbers stand in a table only where the data
 is the paper's, else in a note under it.
 
