@@ -17,9 +17,20 @@ class Recipe:
 
 
 HYNET = TrainConfig()  # 200 epochs of 512 pairs, Adam at 0.01, PyTorch's own start, as released
-# L2-Net's layout, which HardNet, SOSNet and DOAP share. How L2-Net and DOAP themselves were trained could not be found
-# (docs/training.md): their recipes have HyNet's settings.
+# L2-Net's layout, which HardNet, SOSNet and DOAP share. How DOAP was trained could not be found (docs/training.md): its
+# recipe has HyNet's settings.
 L2NET = replace(HYNET, network="l2net")
+# Its loss does not learn with Adam at 0.01: terms that keep outputs apart win over the one that joins partners.
+ORIGINAL_L2NET = replace(
+    L2NET,
+    loss="l2net",
+    dropout=0.0,
+    optimiser="sgd",
+    learning_rate=0.01,
+    momentum=0.9,
+    dampening=0.0,
+    weight_decay=1e-4,
+)
 # github.com/DagnyT/hardnet, code/HardNet.py at 94e5683. One of its epochs is five million pairs.
 HARDNET = replace(
     L2NET,
@@ -80,7 +91,7 @@ RECIPES = {
     "hynet-cpu": Recipe("HyNet for a plain CPU: `--minutes` sets the whole schedule", CPU),
     "hardnet": Recipe("HardNet as published: triplet with the hardest negative", HARDNET),
     "sosnet": Recipe("SOSNet as published: quadratic triplet and second-order similarity", SOSNET),
-    "l2net": Recipe("L2-Net: relative distances, decorrelation, feature maps", replace(L2NET, loss="l2net")),
+    "l2net": Recipe("L2-Net: relative distances, decorrelation, feature maps", ORIGINAL_L2NET),
     "tfeat": Recipe("TFeat as published: random triplets with anchor swap", TFEAT),
     "doap": Recipe("DOAP: average precision of finding the partner", replace(L2NET, loss="doap")),
     # ablations: HyNet but for one thing
