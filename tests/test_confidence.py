@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -73,6 +75,30 @@ def test_keypoints_without_size_are_matched_by_the_ratio_test(seen):
     found = Consensus()(*points)
     assert found.confidence is None
     assert np.array_equal(found.indices, match(*points, 0.8).indices)
+
+
+def test_keypoints_of_no_area_do_not_tell_how_the_surface_moved(seen):
+    a, b, _ = seen
+    frames = a.keypoints.frames.copy()
+    frames[3, :, :2] = 0
+    flat = replace(a, keypoints=Keypoints(frames, a.keypoints.scores))
+    assert match(flat, b, 1.0).confidence is None
+    assert len(Consensus(ratio=0.9)(flat, b)) > 20
+
+
+def test_a_match_that_is_equal_to_its_runner_up_is_not_sure(seen):
+    a, _, _ = seen
+    twice = replace(a[:100], descriptors=np.repeat(a.descriptors[:50], 2, axis=0))
+    confidence = match(twice, twice, 1.0).confidence
+    assert confidence.max() < 0.5 < match(a, a, 1.0).confidence.min()
+
+
+def test_photos_with_few_keypoints_are_matched_by_their_ratios(seen):
+    a, _, _ = seen
+    few = a[:15]
+    found = Consensus()(few, few)
+    assert len(found) == 15
+    assert found.confidence.min() > 0.9
 
 
 @pytest.mark.parametrize("geometry_name", ["homography", "essential", "shared-focal", "fundamental"])
