@@ -12,6 +12,7 @@ from hynet import geometry
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
 from hynet.extractors.patchwise import Extractor
+from hynet.matchers.confidence import same_place
 from hynet.matchers.consensus import Consensus
 from hynet.matchers.nearest import match
 from hynet.matchers.verification import verify
@@ -122,6 +123,12 @@ def test_two_photos_of_one_place_are_told_from_two_that_share_nothing(seen):
     assert different.place == "not the same place"
     assert not np.array_equal(same.draw(), different.draw())
     assert hynet.match_photos(first, second, matcher="nearest", ratio=0.8, **options).overlap > 0.9
+
+
+def test_hundreds_of_improbable_matches_do_not_make_a_place():
+    improbable, probable = np.full(600, 0.03), np.full(40, 0.9)
+    assert same_place(improbable, 0) == same_place(improbable[:0], 0) < 0.01
+    assert same_place(np.concatenate([improbable, probable]), 30) == same_place(probable, 30) > 0.9
 
 
 def test_confidences_that_are_too_few_are_refused():

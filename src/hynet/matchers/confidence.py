@@ -17,6 +17,7 @@ NEIGHBOURS = 20  # matches nearest to a match, in each of the photos
 NEAR, STRETCH = 0.004, 0.3
 DISTINCT = 0.0015  # of the longer side: what is nearer may be one thing found twice, and does not count
 LITTLE = 0.05  # neighbours, added before the logarithm
+LEAST = 0.2  # probability of a match that is kept: docs/matching.md has the table it was chosen by
 
 # Weights of logistic regressions, the constant last, as studies/confidence.py prints them.
 BY_RATIO = (-15.8425, 12.8767)  # ratio
@@ -60,8 +61,11 @@ def _nearest_places(xy: Array) -> tuple[Array, Array]:
 
 
 def same_place(confidences: Array, inliers: int) -> float:
-    """Probability that two photos with these matches (K,) and so many inliers show one place."""
-    return float(_logistic(SAME_PLACE, np.log1p(confidences.sum()), np.log1p(inliers)))
+    """Probability that two photos with these matches (K,) and so many inliers show one place.
+
+    Improbable matches do not count: hundreds of them, which any two photos have, would add up to many.
+    """
+    return float(_logistic(SAME_PLACE, np.log1p(confidences[confidences >= LEAST].sum()), np.log1p(inliers)))
 
 
 def has_scales(*features: Features) -> bool:
