@@ -44,7 +44,7 @@ def errors(fit: Fit, points, views) -> tuple[float, float]:
         return FAILED, own
     first, second = (each[fit.inliers] for each in points)
     found = geometry.pose_from_fundamental(fit.fundamental, first, second, first_K=views[0].K, second_K=views[1].K)
-    return (FAILED if found is None else geometry.pose_error(found, true)), own
+    return geometry.pose_error(found, true), own
 
 
 def main(data: Path, most: int = 24) -> None:

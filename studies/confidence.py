@@ -25,7 +25,6 @@ from scipy.special import expit
 from hynet import geometry
 from hynet.datasets import scenes
 from hynet.matchers import confidence as in_use
-from hynet.matchers.consensus import LEAST
 from hynet.matchers.nearest import match, nearest
 from hynet.matchers.verification import verify
 from hynet.types import Array, Features
@@ -143,7 +142,7 @@ def evidence(pair: Pair) -> tuple[float, int]:
     """Expected right matches, and inliers."""
     a, b = pair.seen
     found = match(a, b, 1.0)
-    kept = found[found.confidence >= LEAST]
+    kept = found[found.confidence >= in_use.LEAST]
     return float(kept.confidence.sum()), len(verify(a, b, kept, "fundamental"))
 
 

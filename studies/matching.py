@@ -183,7 +183,7 @@ def measured(found: Sequence[scenes.Scene], folder: Path, select: Select, matche
 def table(found: Sequence[scenes.Scene], rows: Mapping[str, Callable[[], Row]]) -> None:
     names = np.repeat([scene.name for scene in found], [len(scene.pairs) for scene in found])
     groups = [np.flatnonzero(names == scene.name) for scene in found]
-    print(f"| | mAA | against the first, 95% | matches | right |\n|---|---|---|---|---|  ({len(names)} pairs)")
+    print(f"{len(names)} pairs\n\n| | mAA | against the first, 95% | matches | right |\n|---|---|---|---|---|")
     base: Array | None = None
     for name, measure in rows.items():
         row = measure()

@@ -19,7 +19,7 @@ import numpy as np
 import hynet
 from hynet import images
 from hynet.datasets import scenes
-from hynet.extractors.standing import orientation_of, turns
+from hynet.extractors.standing import too_many, turns
 from hynet.types import Array
 
 SHARES = (10, 15, 25)  # degrees
@@ -52,7 +52,8 @@ def standing(found: list[scenes.Scene]) -> None:
             ", ".join(f"{np.mean(np.abs(np.degrees(each)) > angle):.2f}" for angle in SHARES) if len(each) else "none"
             for each in (true, seen)
         ]
-        print(f"| {scene.name} | {shares[0]} | {shares[1]} | {len(seen)} | {orientation_of(photos)} |", flush=True)
+        orientation = "gradient" if too_many(seen) else "upright"
+        print(f"| {scene.name} | {shares[0]} | {shares[1]} | {len(seen)} | {orientation} |", flush=True)
 
 
 def main(data: Path, most: int = 3) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,8 @@ from hynet.detectors.affnet import from_state, recognised
 from hynet.detectors.dog import DoG
 from hynet.errors import BadWeights
 from hynet.export.affine_network import export
+from hynet.extractors.folder import weights_of
+from hynet.extractors.settings import Settings
 
 kornia = pytest.importorskip("kornia.feature")
 
@@ -76,3 +80,20 @@ def test_another_network_is_refused(tmp_path):
     torch.save({"state_dict": {"features.19.weight": torch.zeros(3, 3)}}, tmp_path / "other.pth")
     with pytest.raises(BadWeights, match="AffNet"):
         AffineNetwork(tmp_path / "other.pth")
+
+
+def test_a_network_that_asks_for_no_area_is_not_believed(ours):
+    flattened = copy(ours)
+    flattened._run = lambda patches: np.full((len(patches), 3), -1, np.float32)
+    photo = synthetic.photo_pair(4, (400, 300))[0]
+    keypoints = DoG(20, upright=True)(photo)
+    assert flattened(photo, keypoints).sigma == pytest.approx(keypoints.sigma, rel=1e-3)
+
+
+def test_features_know_the_content_of_the_weights_that_shaped_them(tmp_path):
+    settings = Settings(shape=str(tmp_path / "affnet.onnx"))
+    seen = {weights_of(Settings())}
+    for content in (b"one", b"two"):
+        (tmp_path / "affnet.onnx").write_bytes(content)
+        seen.add(weights_of(settings))
+    assert len(seen) == 3

@@ -19,6 +19,7 @@ from hynet.extractors.hloc_file import read_h5
 from hynet.extractors.patchwise import Extractor
 from hynet.extractors.settings import Settings
 from hynet.geometry import Pose, pose_error
+from hynet.matchers import two_photos
 from hynet.matchers.nearest import match
 from hynet.matchers.verification import verify
 from hynet.types import Features
@@ -81,6 +82,13 @@ def fitted(views: tuple[synthetic.Scene, list[Features]], focals: tuple[float | 
     truth = Pose(rotation, second.translation - rotation @ first.translation)
     assert fit.pose is not None
     return fit, pose_error(fit.pose, truth)
+
+
+@pytest.mark.parametrize("told", [(500.0, 600.0), [500.0, 600.0]])
+def test_focal_lengths_may_be_told_as_any_sequence_of_two(told):
+    assert two_photos._focals(told, "a.jpg", "b.jpg") == [500, 600]
+    with pytest.raises(BadInput, match="or one of each"):
+        two_photos._focals([500.0], "a.jpg", "b.jpg")
 
 
 def test_known_focal_lengths_give_the_essential_matrix_and_the_pose(views):

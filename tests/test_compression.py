@@ -116,6 +116,8 @@ def test_hamming_distances_are_those_counted_bit_by_bit(bits):
     assert np.array_equal(apart, counted.min(1))
     assert np.array_equal(runner_up, np.sort(counted, axis=1)[:, 1])
     assert np.array_equal(of_second, counted.min(0))
+    opposite = words[0] ^ np.array([~np.uint64(0), *np.zeros(bits // 64 - 1, np.uint64)])
+    assert hamming.nearest(words[0][:1], opposite[:1])[1] == (63 if bits == 256 else 64)
 
 
 def test_a_size_that_does_not_suit_the_model_is_told_before_anything_is_described(some, tmp_path, monkeypatch):

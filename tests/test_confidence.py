@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from hynet import geometry
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
 from hynet.extractors.patchwise import Extractor
+from hynet.matchers.confidence import same_place
 from hynet.matchers.consensus import Consensus
 from hynet.matchers.nearest import match
 from hynet.matchers.verification import verify
@@ -75,6 +78,30 @@ def test_keypoints_without_size_are_matched_by_the_ratio_test(seen):
     assert np.array_equal(found.indices, match(*points, 0.8).indices)
 
 
+def test_keypoints_of_no_area_do_not_tell_how_the_surface_moved(seen):
+    a, b, _ = seen
+    frames = a.keypoints.frames.copy()
+    frames[3, :, :2] = 0
+    flat = replace(a, keypoints=Keypoints(frames, a.keypoints.scores))
+    assert match(flat, b, 1.0).confidence is None
+    assert len(Consensus(ratio=0.9)(flat, b)) > 20
+
+
+def test_a_match_that_is_equal_to_its_runner_up_is_not_sure(seen):
+    a, _, _ = seen
+    twice = replace(a[:100], descriptors=np.repeat(a.descriptors[:50], 2, axis=0))
+    confidence = match(twice, twice, 1.0).confidence
+    assert confidence.max() < 0.5 < match(a, a, 1.0).confidence.min()
+
+
+def test_photos_with_few_keypoints_are_matched_by_their_ratios(seen):
+    a, _, _ = seen
+    few = a[:15]
+    found = Consensus()(few, few)
+    assert len(found) == 15
+    assert found.confidence.min() > 0.9
+
+
 @pytest.mark.parametrize("geometry_name", ["homography", "essential", "shared-focal", "fundamental"])
 def test_fits_that_try_the_surest_first_tell_inliers_in_the_order_of_the_matches(seen, geometry_name):
     a, b, second_from_first = seen
@@ -96,6 +123,12 @@ def test_two_photos_of_one_place_are_told_from_two_that_share_nothing(seen):
     assert different.place == "not the same place"
     assert not np.array_equal(same.draw(), different.draw())
     assert hynet.match_photos(first, second, matcher="nearest", ratio=0.8, **options).overlap > 0.9
+
+
+def test_hundreds_of_improbable_matches_do_not_make_a_place():
+    improbable, probable = np.full(600, 0.03), np.full(40, 0.9)
+    assert same_place(improbable, 0) == same_place(improbable[:0], 0) < 0.01
+    assert same_place(np.concatenate([improbable, probable]), 30) == same_place(probable, 30) > 0.9
 
 
 def test_confidences_that_are_too_few_are_refused():

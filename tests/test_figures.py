@@ -161,5 +161,6 @@ def test_figure_3_is_the_module_layer_by_layer():
     drawn = measured.network(layers, "HyNet")
     words = {text.get_text() for text in drawn.figure.axes[0].texts}
     assert {"\n".join(layer.parts) for layer in layers} <= words
+    assert {"patch\n1×32×32", "L2 norm\n128"} <= words
     assert "1,336,355 parameters" in drawn.caption
     assert measured.network(outline.outline(descriptors.HyNet("bn")), "with BN").caption != drawn.caption

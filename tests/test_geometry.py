@@ -139,6 +139,13 @@ def test_degenerate_points_do_not_crash(points):
         assert inliers.shape == (50,)
 
 
+def test_one_match_fifty_times_fixes_no_shared_focal_length():
+    points = np.full((50, 2), 7.0)
+    pose, _, inliers = geometry.shared_focal(points, points + 3, 1.0, image_size=(100, 80))
+    assert pose is None
+    assert not inliers.any()
+
+
 def test_half_of_many_agreeing_is_no_accident_but_a_dozen_is():
     def beyond_chance(inliers: int) -> bool:
         return geometry.beyond_chance("fundamental", inliers, 300, 1.0, (640, 480))

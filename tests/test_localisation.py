@@ -11,12 +11,13 @@ import cv2
 import h5py
 import numpy as np
 import pytest
+from PIL import Image
 
 import hynet
 from hynet import colmap
 from hynet.cli import main
 from hynet.datasets import synthetic
-from hynet.errors import BadData, BadInput, DataNotFound
+from hynet.errors import BadData, BadInput, DataNotFound, MissingExtra
 from hynet.extractors.settings import Settings
 from hynet.sfm.camera_errors import best_similarity, camera_errors
 from hynet.sfm.localisation import Located, Map
@@ -116,6 +117,21 @@ def test_without_pycolmap_poselib_finds_the_same_place(here, place, truth, monke
     cropped = hynet.localize(truth.photos[2][:, 20:-20], map=place / "model")
     assert cropped.located
     assert cropped.camera.focal == pytest.approx(truth.K[0, 0], rel=0.1)
+
+
+def test_without_pycolmap_exif_tells_the_focal_length_and_a_model_as_text_is_said_to_need_it(
+    place, tmp_path, monkeypatch
+):
+    colmap.pycolmap().Reconstruction(place / "model").write_text(tmp_path)
+    exif = Image.Exif()
+    exif.get_ifd(0x8769)[0xA405] = 40  # mm on 35 mm film, 43.27 mm across
+    Image.fromarray(np.zeros((300, 400), np.uint8)).save(tmp_path / "photo.jpg", exif=exif)
+    monkeypatch.setitem(sys.modules, "pycolmap", None)
+    camera = colmap.guess_camera((400, 300), tmp_path / "photo.jpg")
+    assert camera.known_focal
+    assert camera.params[0] == pytest.approx(40 / 43.27 * 500, rel=1e-3)
+    with pytest.raises(MissingExtra, match="pycolmap"):
+        colmap.read_model(tmp_path)
 
 
 def test_the_command_gives_poses_pictures_and_goes_on_past_what_is_no_photo(place, tmp_path, capsys):

@@ -6,9 +6,11 @@ import json
 
 import pytest
 
+from hynet.benchmarks.harness.evaluation import Evaluation
 from hynet.benchmarks.studies import reproduction, runs
 from hynet.benchmarks.studies.reproduction import PARTS, Reproduction
 from hynet.cli import main
+from hynet.errors import DataNotFound
 from hynet.training.recipes import RECIPES
 from test_studies import write_set, write_stacks
 
@@ -62,6 +64,25 @@ def test_without_a_length_a_recipe_lasts_as_long_as_its_authors_trained_it(data,
     config = reproduction._lasting(asked, RECIPES["hynet"].config, data / "liberty")
     assert config.steps == 200 * (12 * 4 // 8)  # epochs times the batches that 48 patches fill
     assert reproduction._lasting(asked, RECIPES["hardnet"].config, data / "liberty").steps == 10 * 1_250_000
+
+
+@pytest.mark.parametrize("name", ["table2", "table4"])
+def test_nothing_is_trained_for_a_table_whose_scenes_are_missing(data, tmp_path, monkeypatch, name):
+    monkeypatch.setattr(runs, "train_all", None)  # whoever trains fails
+    with pytest.raises(DataNotFound, match="which is not there"):
+        PARTS[name][1](Reproduction(data, tmp_path, steps=1))
+
+
+def test_a_network_that_diverged_costs_only_the_parts_that_need_it(data, tmp_path, monkeypatch):
+    def diverged(asked):
+        raise reproduction.NotTrained("tfeat-liberty could not be trained: the loss is nan.")
+
+    parts = {"table1": ("Table 1", diverged), "table5": ("Table 5", lambda asked: Evaluation("ubc", "", [], {}, {}))}
+    monkeypatch.setattr(reproduction, "PARTS", parts)
+    done = []
+    missing = reproduction.reproduce(Reproduction(data, tmp_path), lambda name, evaluation: done.append(name))
+    assert done == ["table5"]
+    assert missing == {"table1": "Table 1 is not here: tfeat-liberty could not be trained: the loss is nan."}
 
 
 @pytest.mark.parametrize("there", [False, True])

@@ -207,7 +207,6 @@ def test_the_margin_of_each_similarity_is_the_best_of_four_after_a_quarter_of_th
     from hynet.benchmarks.studies import study
 
     monkeypatch.setattr(runs, "train_all", trained)
-    monkeypatch.setattr(scoring, "score", lambda *values: pytest.skip("no weights to score") if not asked else None)
     wanted = study.Ablation(
         "components", [sets / "train"], sets / "choose", sets / "test", tmp_path, runs.Budget(40, 4, 2)
     )
@@ -240,7 +239,34 @@ def test_rows_differ_in_what_they_are_and_not_in_how_they_are_trained(name):
     for config in configs:
         assert all(getattr(config, setting) == getattr(HYNET, setting) for setting in how)
     assert len({str(config) for config in configs}) == len(configs)
-    assert all(set(plan.paper) <= {row.name for row in plan.rows} for _ in plan.paper)
+    assert set(plan.paper) <= {row.name for row in plan.rows}
+    for each in plan.orderings:
+        if plan.paper:  # which calls nothing better than its numbers do
+            better, worse = (plan.paper[name][each.column] for name in (each.better, each.worse))
+            assert better < worse if each.column in orderings.LOWER_IS_BETTER else better > worse
+
+
+@pytest.mark.parametrize("study", [plans.rivals, plans.sosr])
+def test_a_study_by_the_authors_settings_has_files_and_a_title_of_its_own(study):
+    equal, own = study(), study(own_settings=True)
+    assert own.name == f"{equal.name}-own"
+    assert own.title == f"{equal.title}, each trained as its authors did"
+
+
+def test_a_run_that_kept_no_weights_is_told_and_moves_no_other_rows_result(sets, tmp_path, monkeypatch):
+    budgeted = runs.with_budget(HYNET, runs.Budget(1, 4), seed=0)
+    trainings = [runs.Training(name, budgeted, tmp_path / name) for name in ("lost", "kept")]
+
+    def trained(data, validate, training):
+        training.out.mkdir()
+        (training.out / runs.TRAINED).write_text("{}")
+        if training.name == "kept":
+            (training.out / "last.pt").touch()
+
+    monkeypatch.setattr(runs, "_train", trained)
+    lost, kept = runs.train_all(trainings, [sets / "train"], jobs=1)
+    assert lost.diverged == runs.NOTHING_KEPT
+    assert kept == runs.Ended(tmp_path / "kept")
 
 
 def test_own_settings_train_each_rival_as_its_authors_did_on_as_many_pairs():
@@ -290,6 +316,12 @@ def test_a_row_without_a_result_is_said_to_be_missing():
     (judged,) = orderings.judged(plan, scores(s_H=([2.0], 0.1)))
     assert judged.verdict == "missing"
     assert "not measured" in judged.sentence
+
+
+def test_a_grid_that_no_loss_takes_is_refused_before_its_first_cell_is_trained(sets, tmp_path, capsys):
+    assert main([*command(sets, "grid", tmp_path), "--alphas", "2", "-1"]) == 2
+    assert "alpha of the loss hynet must be" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
 
 
 @pytest.mark.parametrize(

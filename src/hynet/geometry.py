@@ -228,7 +228,7 @@ def shared_focal(
     """By PoseLib from six matches: the pose and the focal length in pixels, of one camera that took both photos."""
     import poselib
 
-    if len(first) < 6:
+    if _distinct(first, second) < 6:
         return None, 0.0, _nothing(first)[1]
     centre = camera(1.0, image_size)[:2, 2]
     found, info = poselib.estimate_shared_focal_relative_pose(

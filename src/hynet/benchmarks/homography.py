@@ -95,7 +95,7 @@ def evaluate(
         formats=dict.fromkeys(("matches", "correct", *(f"correct_{by}" for by in BY)), ".0f"),
         comparisons=[
             one
-            for column in ("mma3", "auc5", "correct")
+            for column in SELECTED
             for one in comparing.differences(column, {name: own[column] for name, own in means.items()}, rival)
         ],
         pictures=_pictures(means),

@@ -9,7 +9,6 @@ Run the same command again to go on with a study that was interrupted; `hynet re
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,7 +21,7 @@ from ..benchmarks.studies.study import Ablation, Found, ablate
 from ..system.locks import alone
 from ..system.machine import keep_memory_mapped
 from . import Report, terminal_width
-from .progress import bar
+from .progress import bar, tell
 
 StudyName = Literal["components", "grid", "losses", "sosr", "rivals"]
 
@@ -75,18 +74,12 @@ def run(
     results.prepare(out)
     keep_memory_mapped()
     with alone(out), bar() as progress:
-        found = ablate(asked, progress, _tell)
+        found = ablate(asked, progress, tell)
         files = results.write(found.evaluation, out, _command(asked))
     text = results.markdown(found.evaluation, terminal_width())
     return Report(
         f"{text}\n\nwritten: {', '.join(map(str, files))}", _told(found, study) | {"files": [*map(str, files)]}
     )
-
-
-def _tell(line: str) -> None:
-    """For whoever reads a log; on a terminal the bar says it."""
-    if not sys.stderr.isatty():
-        print(line, file=sys.stderr, flush=True)
 
 
 def _told(found: Found, study: str) -> dict[str, Any]:

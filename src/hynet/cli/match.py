@@ -151,7 +151,7 @@ def run(
     )
     lines = [f"{len(found.matches)} matches, {found.verdict}."]
     if found.overlap is not None:
-        lines += [f"This is {found.place} (probability {found.overlap:.2f})."]
+        lines += [f"This is {found.place} (probability that it is: {found.overlap:.2f})."]
     if found.geometry.why:
         lines += [f"Geometry: {found.geometry.name}, since {found.geometry.why}."]
     data = {

@@ -27,3 +27,9 @@ def bar() -> Iterator[Progress]:
             bars.update(task, completed=done, total=total, description=what)
 
         yield progress
+
+
+def tell(line: str) -> None:
+    """A line for whoever reads a log; on a terminal the bar says it."""
+    if not sys.stderr.isatty():
+        print(line, file=sys.stderr, flush=True)

@@ -9,7 +9,6 @@ of them. On a GPU this takes days; run the same command again to go on.
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 
 from .. import pages
@@ -21,7 +20,7 @@ from ..pages.report.page import page
 from ..system.locks import alone
 from ..system.machine import keep_memory_mapped
 from . import Report
-from .progress import bar
+from .progress import bar, tell
 
 
 def run(
@@ -57,15 +56,9 @@ def run(
         files[name] = str(results.write(evaluation, out / name, command)[0])
 
     with alone(out), bar() as progress:
-        asked = Reproduction(data, out, steps, pairs_per_batch, compiled, jobs, progress, _tell)
+        asked = Reproduction(data, out, steps, pairs_per_batch, compiled, jobs, progress, tell)
         missing = reproduce(asked, done)
         pages.write(out / "index.html", page([out / name for name in files], command, list(missing.values())).html)
     lines = [f"{PARTS[name][0]} -> {path}" for name, path in files.items()]
     text = "\n".join([*lines, *missing.values(), f"all on one page -> {out / 'index.html'}"])
     return Report(text, {"page": str(out / "index.html"), "results": files, "missing": missing})
-
-
-def _tell(line: str) -> None:
-    """For whoever reads a log; on a terminal the bar says it."""
-    if not sys.stderr.isatty():
-        print(line, file=sys.stderr, flush=True)

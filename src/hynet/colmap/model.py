@@ -66,6 +66,8 @@ class Model:
 def read_model(folder: str | Path) -> Model:
     """The model that COLMAP, `hynet reconstruct` or anyone wrote into this folder."""
     check_model(Path(folder))
+    if not installed() and not (Path(folder) / "images.bin").is_file() and (Path(folder) / "images.txt").is_file():
+        pycolmap()  # says that it is missing: models as text are read by COLMAP alone
     try:
         model = as_arrays(pycolmap().Reconstruction(folder)) if installed() else _from_files(Path(folder))
     except (OSError, ValueError, RuntimeError, IndexError, KeyError, TypeError, MemoryError):

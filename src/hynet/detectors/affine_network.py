@@ -17,6 +17,7 @@ from .shape import reshaped
 
 SIDE = 32  # pixels of the patch that the network looks at
 OUTPUT = "shapes"
+FLATTEST = 1e-3  # of 1 + a and 1 + c, which are 0 where the network's tanh gives -1: an ellipse of no area
 TILE = 16  # patches a call: few enough that what is between the layers stays in the cache
 
 
@@ -32,6 +33,7 @@ class AffineNetwork:
     def __call__(self, image: Array, keypoints: Keypoints, support: float = SUPPORT_SIGMAS) -> Keypoints:
         """In (H, W) grey, from patches `support` sigmas wide; the keypoints' own angles do not matter."""
         a, b, c = self.numbers(cut(image, reshaped(keypoints, np.eye(2)[None]), SIDE, support)).T
+        a, c = (np.maximum(each, FLATTEST - 1) for each in (a, c))
         shapes = np.stack([np.stack([1 + a, 0 * a], -1), np.stack([b, 1 + c], -1)], 1).astype(np.float64)
         return reshaped(keypoints, shapes)
 

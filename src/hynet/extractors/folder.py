@@ -28,7 +28,7 @@ from ..types import Progress, silent
 from . import PhotoExtractor
 from .hloc_file import columns, h5_names, open_features, reading, write_settings
 from .masking import extract_unmasked
-from .patchwise import ORIENTATIONS, Extractor
+from .patchwise import ORIENTATIONS, SHAPES, Extractor
 from .settings import PATCHWISE, Settings
 from .standing import orientation_of
 
@@ -169,12 +169,14 @@ def _remove(parts: Path, used: Mapping[str, Path]) -> None:
 
 
 def weights_of(settings: Settings) -> str | None:
-    """Of the descriptor; of the detector too where its weights are a file, or of the extractor in place of both."""
+    """Of the descriptor; of detector and shape too where theirs are files, or of the extractor in place of all."""
     if settings.extractor is not None and not settings.patchwise:
         return _fingerprint(Path(settings.extractor))
     described_by = _fingerprint(models().get(settings.descriptor, Path(settings.descriptor)))
     found_by = None if settings.detector in DETECTORS else _fingerprint(Path(settings.detector))
-    return described_by if found_by is None else fingerprints.values([described_by, found_by])[:16]
+    shaped_by = None if settings.shape in SHAPES else _fingerprint(Path(settings.shape))
+    others = [each for each in (found_by, shaped_by) if each is not None]
+    return fingerprints.values([described_by, *others])[:16] if others else described_by
 
 
 def _fingerprint(path: Path) -> str | None:

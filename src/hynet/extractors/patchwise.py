@@ -25,6 +25,7 @@ from .calibrated import Calibration, saved
 LONGEST = 1600
 
 ORIENTATIONS = ("auto", "upright", "gradient")
+SHAPES = ("none", "baumberg")  # any other is the path of AffNet's weights
 
 
 class Extractor:

@@ -34,8 +34,12 @@ def orientation_of(photos: Sequence[str | Path | Array]) -> str:
 
 def are_turned(photos: Sequence[str | Path | Array]) -> bool:
     """Whether some photos were turned against others by more than upright keypoints bear; no evidence is no."""
-    found = np.abs(turns(photos))
-    return len(found) > 0 and any(np.mean(found > angle) > share for angle, share in TOO_MANY.items())
+    return too_many(turns(photos))
+
+
+def too_many(found: Array) -> bool:
+    """Whether these turns (K,) in radians are more than upright keypoints bear."""
+    return len(found) > 0 and any(np.mean(np.abs(found) > angle) > share for angle, share in TOO_MANY.items())
 
 
 def turns(photos: Sequence[str | Path | Array]) -> Array:

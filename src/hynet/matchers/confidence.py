@@ -17,6 +17,7 @@ NEIGHBOURS = 20  # matches nearest to a match, in each of the photos
 NEAR, STRETCH = 0.004, 0.3
 DISTINCT = 0.0015  # of the longer side: what is nearer may be one thing found twice, and does not count
 LITTLE = 0.05  # neighbours, added before the logarithm
+LEAST = 0.2  # probability of a match that is kept: docs/matching.md has the table it was chosen by
 
 # Weights of logistic regressions, the constant last, as studies/confidence.py prints them.
 BY_RATIO = (-15.8425, 12.8767)  # ratio
@@ -26,9 +27,9 @@ SAME_PLACE = (1.9996, 1.4854, -7.1705)  # log of 1 + expected right matches, log
 
 def confidence(a: Features, b: Features, rows: Array, columns: Array, ratios: Array) -> Array:
     """(K,) probability that each match is right; rows (K,) of a, columns (K,) of b, all matches of the two photos."""
-    if len(rows) <= NEIGHBOURS:
-        return np.zeros(len(rows), np.float32)
     alone = _logistic(BY_RATIO, ratios)
+    if len(rows) <= NEIGHBOURS:  # too few to ask
+        return alone.astype(np.float32)
     frames = [each.keypoints.frames[chosen].astype(np.float64) for each, chosen in ((a, rows), (b, columns))]
     there = supporters(frames[0], frames[1], alone, max(a.image_size), max(b.image_size))
     back = supporters(frames[1], frames[0], alone, max(b.image_size), max(a.image_size))
@@ -60,13 +61,17 @@ def _nearest_places(xy: Array) -> tuple[Array, Array]:
 
 
 def same_place(confidences: Array, inliers: int) -> float:
-    """Probability that two photos with these matches (K,) and so many inliers show one place."""
-    return float(_logistic(SAME_PLACE, np.log1p(confidences.sum()), np.log1p(inliers)))
+    """Probability that two photos with these matches (K,) and so many inliers show one place.
+
+    Improbable matches do not count: hundreds of them, which any two photos have, would add up to many.
+    """
+    return float(_logistic(SAME_PLACE, np.log1p(confidences[confidences >= LEAST].sum()), np.log1p(inliers)))
 
 
 def has_scales(*features: Features) -> bool:
     """Whether keypoints tell how the surface moved: those of ALIKED or XFeat have neither size nor angle."""
-    return all(len(each) > 1 and bool(np.ptp(each.keypoints.sigma) > 0) for each in features)
+    sizes = [each.keypoints.sigma for each in features]
+    return all(len(sigma) > 1 and bool(sigma.min() > 0 and np.ptp(sigma) > 0) for sigma in sizes)
 
 
 def _logistic(weights: tuple[float, ...], *values: Array | float) -> Array:

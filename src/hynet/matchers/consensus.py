@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..types import Features, Matches
-from .confidence import has_scales
+from .confidence import LEAST, has_scales
 from .nearest import match
-
-LEAST = 0.2  # probability: docs/matching.md has the table it was chosen by
 
 
 @dataclass(frozen=True)

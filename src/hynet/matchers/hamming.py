@@ -69,6 +69,8 @@ def _nearest(first: Array, columns: Array) -> tuple[Array, Array, Array, Array]:
     """`nearest` on one core. columns: (W, M). Tiles share their memory: fresh pages would cost a fifth of the time."""
     count = columns.shape[1]
     kind = np.uint8 if WORD * len(columns) <= 256 else np.uint16  # bytes take half the time
+    # 256 does not fit into a byte: of so many bits, rows whose first words are opposite count one bit less.
+    most = min(WORD, np.iinfo(kind).max - WORD * (len(columns) - 1))
     best = np.empty(len(first), np.int64)
     least, runner_up = np.empty((2, len(first)), kind)
     of_columns = np.full(count, np.iinfo(kind).max, kind)
@@ -83,8 +85,8 @@ def _nearest(first: Array, columns: Array) -> tuple[Array, Array, Array, Array]:
             np.bitwise_count(different, out=counts)
             if word:
                 np.add(apart, counts, out=apart)
-            else:  # 256 does not fit into a byte: an opposite row, whose first word differs whole, is one bit nearer
-                np.minimum(counts, WORD - 1, out=apart)
+            else:
+                np.minimum(counts, most, out=apart)
         rows, winner = np.arange(len(some)), apart.argmin(1)
         best[here], least[here] = winner, apart[rows, winner]
         np.minimum(of_columns, apart.min(0), out=of_columns)

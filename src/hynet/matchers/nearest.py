@@ -65,7 +65,7 @@ def match(
     limits = np.where(alone, np.inf, _distances(first, second, rows, runner_up[rows]))
     found = Matches(np.column_stack([rows, best[rows]]), distances)
     if mutual and has_scales(a, b):
-        ratios = distances / np.maximum(limits, np.finfo(np.float32).tiny)
+        ratios = np.divide(distances, limits, out=np.ones_like(distances), where=limits > 0)  # equal to both: no choice
         found = replace(found, confidence=confidence(a, b, rows, best[rows], ratios))
     return found if ratio is None or ratio == 1 else found[distances < ratio * limits]  # 1 keeps everything, ties too
 

@@ -147,7 +147,7 @@ def match_photos(
     fginn: float | None = None,
     geometry: str = "auto",
     threshold: float | None = None,
-    focal: float | tuple[float, float] | None = None,
+    focal: float | Sequence[float] | None = None,
     device: str | None = None,
 ) -> MatchedPhotos:
     """Extract, match, verify.
@@ -267,16 +267,18 @@ def _compared_as_they_stand(
         if extract.orientation == "upright" or stand_alike(*found.features, found.fit.matches):
             return found
     with clock("detect"):
-        keypoints = [extract.orient(*each) for each in zip(photos, keypoints, strict=True)]
-    oriented = describe(keypoints)
+        turned = [extract.orient(*each) for each in zip(photos, keypoints, strict=True)]
+    if found is not None and all(each is before for each, before in zip(turned, keypoints, strict=True)):
+        return found  # a detector of one's own has its own angles
+    oriented = describe(turned)
     return oriented if found is None or len(oriented.fit) > len(found.fit) else found
 
 
-def _focals(focal: float | tuple[float, float] | None, *photos: Photo) -> list[float | None]:
+def _focals(focal: float | Sequence[float] | None, *photos: Photo) -> list[float | None]:
     """Of each photo, as told or by its EXIF."""
     if focal is None:
         return [images.focal(photo) for photo in photos]
-    told = [*focal] if isinstance(focal, tuple) else [focal, focal]
+    told = [*focal] if isinstance(focal, Sequence) else [focal, focal]
     if len(told) != 2 or not all(np.isfinite(each) and each > 0 for each in told):
         raise BadInput("give one focal length of both photos, or one of each, in pixels above 0.")
     return [*told]

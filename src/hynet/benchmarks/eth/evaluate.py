@@ -85,6 +85,11 @@ class EthOptions:
     protocol: Protocol = "published"
     detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
     max_keypoints: int = 8192  # per photo, the strongest
+    upright: bool = False  # short for orientation upright
+    # of patch descriptors: turned to where it gets brighter (gradient) or not (upright); auto: upright, but gradient in
+    # a folder where some photos were turned against others
+    orientation: Literal["auto", "upright", "gradient"] = "auto"
+    shape: str = "none"  # of patch descriptors: none, baumberg, or the path of AffNet's weights
     features: tuple[Path, ...] = ()  # features files in hloc's layout, each a row
     # A folder for the models themselves, to look at with `hynet doctor` and `hynet view`; by default the cache.
     work: Path | None = None
@@ -98,7 +103,13 @@ def evaluate(models: Sequence[Model], data: Path, options: EthOptions, progress:
     given = {scene.name: published.given(scene.folder) for scene in found if options.protocol == "published"}
     brought = {photo: file for scene in given.values() for photo, file in scene.keypoints.items()}
     setting = Setting(
-        options.detector, options.max_keypoints, given=brought, read_given=published.read_keypoints if brought else None
+        options.detector,
+        options.max_keypoints,
+        options.upright,
+        options.orientation,
+        options.shape,
+        given=brought,
+        read_given=published.read_keypoints if brought else None,
     )
     methods = open_methods(models, setting, files=options.features, photos=photos)
     if matched := next((method.name for method in methods if method.matcher is not None), None):

@@ -57,7 +57,9 @@ def fig2a(sources: Sources) -> Drawing:
         size = 32 if descriptor.patch_size <= 32 else 64
         patch_set = datasets.find_patches(sources.data).load(sources.data, size, sources.progress)
         name = Path(model).parent.name if Path(model).suffix == ".pt" else Path(model).name
-        found[name] = angles(descriptor, patch_set, sources.batches, progress=sources.progress)
+        found[model if name in found else name] = angles(
+            descriptor, patch_set, sources.batches, progress=sources.progress
+        )
     return measured.theta(found, sources.data.name)
 
 
@@ -71,7 +73,7 @@ def fig3(sources: Sources) -> Drawing:
 
     name = _first_network(sources.models)
     module = network(name)
-    return measured.network(outline(module), f"{type(module).__name__} ({Path(name).name})")
+    return measured.network(outline(module), f"{type(module).__name__} ({Path(name).name})", module.patch_size)
 
 
 def fig4(sources: Sources) -> Drawing:
@@ -126,7 +128,7 @@ def draw(out: Path, sources: Sources, command: str = "hynet figures") -> dict[st
             found[name] = f"{name} {missing}."
             for stale in (out / f"{name}.svg", out / f"{name}.png"):
                 stale.unlink(missing_ok=True)
-            text.append(f"{found[name]}")
+            text.append(str(found[name]))
             continue
         text.append(f"![{name}]({name}.svg)\n\n**{name}.** {drawing.caption}")
     with whole(out / "figures.md") as temporary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import pi
+from math import pi, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,17 +45,20 @@ def theta(found: Mapping[str, Angles], told: str) -> Drawing:
     )
 
 
-def network(layers: Sequence[LayerOutline], name: str) -> Drawing:
-    """Fig. 3: a box a layer, its height that of the feature map, its width growing with the channels."""
+def network(layers: Sequence[LayerOutline], name: str, side: int = 32) -> Drawing:
+    """Fig. 3: a box a layer, its height that of the feature map, its width growing with the channels.
+
+    side: of the patch, in pixels.
+    """
     figure, (panel,) = panels(width=11, height=3.9)
     rectangle = need("matplotlib.patches", "train", "drawing figures").Rectangle
     x = 0.0
-    panel.text(x, 0, "patch\n1×32×32", ha="center", va="center")
+    panel.text(x, 0, f"patch\n1×{side}×{side}", ha="center", va="center")
     x += 1.2
     total = 0
     for layer in layers:
         channels, height, _ = (*layer.shape, 1, 1)[:3]
-        tall, wide = 0.35 + 2.1 * height / 32, 0.25 + channels / 160
+        tall, wide = 0.35 + 2.1 * height / side, 0.25 + channels / 160
         panel.annotate("", (x, 0), xytext=(x - 0.45, 0), arrowprops={"arrowstyle": "-|>", "color": BLACK})
         colour = ORANGE if "BN" in layer.parts else BLUE
         panel.add_patch(rectangle((x, -tall / 2), wide, tall, facecolor=colour, alpha=0.3, edgecolor=BLACK))
@@ -65,7 +68,7 @@ def network(layers: Sequence[LayerOutline], name: str) -> Drawing:
         x += wide + 0.95
         total += layer.parameters
     panel.annotate("", (x - 0.05, 0), xytext=(x - 0.5, 0), arrowprops={"arrowstyle": "-|>", "color": BLACK})
-    panel.text(x, 0, "L2 norm\n128", ha="left", va="center")
+    panel.text(x, 0, f"L2 norm\n{prod(layers[-1].shape)}", ha="left", va="center")
     panel.set(xlim=(-0.6, x + 1.1), ylim=(-2.75, 1.7))
     panel.axis("off")
     return Drawing(
@@ -79,7 +82,7 @@ def bars(told: Mapping[str, Any], told_of: str) -> Drawing:
     """Fig. 4 and the appendix's: a panel a task, a bar a method, marks for what it averages."""
     picture = told.get("pictures", {}).get("bars") or {}
     if not picture.get("panels"):
-        raise Missing("the study's file holds no scores of HPatches' tasks; run the study again")
+        raise Missing("cannot be drawn, since the study's file holds no scores of HPatches' tasks; run the study again")
     figure, axes = panels(len(picture["panels"]), width=3.9, height=0.36 * len(told["rows"]) + 1.8)
     kinds = [mark for marks in picture["marks"].values() for own in marks.values() for mark in own]
     variants = list(dict.fromkeys(" ".join(mark.split()[1:]) for mark in kinds))
@@ -116,7 +119,7 @@ def grid(told: Mapping[str, Any], told_of: str) -> Drawing:
     cells = [[told["rows"].get(cell_name(a, m), {}).get("matching") for m in margins] for a in alphas]
     values = np.array([[np.nan if cell is None else cell for cell in row] for row in cells], np.float64)  # (A, M)
     if not np.isfinite(values).any():
-        raise Missing("no cell of the grid has a result")
+        raise Missing("cannot be drawn, since no cell of the grid has a result")
     figure, (panel,) = panels(width=5.0, height=3.6)
     picture = panel.imshow(values, cmap="cividis", origin="lower", aspect="auto")
     middle = (np.nanmin(values) + np.nanmax(values)) / 2
@@ -124,7 +127,7 @@ def grid(told: Mapping[str, Any], told_of: str) -> Drawing:
     for (a, m), value in np.ndenumerate(values):
         text = "–" if np.isnan(value) else f"{value:.2f}"
         weight = "bold" if (a, m) == best else "normal"
-        panel.text(m, a, text, ha="center", va="center", color="black" if value > middle else "white", weight=weight)
+        panel.text(m, a, text, ha="center", va="center", color="white" if value <= middle else "black", weight=weight)
     panel.set_xticks(range(len(margins)), [f"{margin:g}" for margin in margins])
     panel.set_yticks(range(len(alphas)), [f"{alpha:g}" for alpha in alphas])
     panel.set(xlabel="m", ylabel="α")
@@ -141,7 +144,7 @@ def curves(told: Mapping[str, Any], told_of: str) -> Drawing:
     """Fig. 5c: FPR@95 while training."""
     lines = told.get("pictures", {}).get("curves", {}).get("lines", {})
     if not any(line["x"] for line in lines.values()):
-        raise Missing("no run of the study was validated on its way")
+        raise Missing("cannot be drawn, since no run of the study was validated on its way")
     figure, (panel,) = panels()
     names = {"s_H": "$s_H$ (HyNet)", "L_A": "$L_A$", "L_B": "$L_B$"}
     for number, (name, line) in enumerate(lines.items()):

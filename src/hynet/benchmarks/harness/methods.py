@@ -52,9 +52,10 @@ class Setting:
             return "Patch descriptors: the keypoints that the scenes bring along. Others find their own."
         turned = {"upright": "upright", "gradient": "oriented"}.get("upright" if self.upright else self.orientation, "")
         turned = turned or "upright (oriented in folders where some photos were turned)"
+        shaped = "" if self.shape == "none" else f", with elliptic regions by {Path(self.shape).name}"
         return (
             f"Patch descriptors: the same {turned} keypoints of {' and of '.join(self.detectors)}, at most "
-            f"{self.max_keypoints:,} per photo. Others find their own, as many."
+            f"{self.max_keypoints:,} per photo{shaped}. Others find their own, as many."
         )
 
 

@@ -118,15 +118,14 @@ def losses() -> Plan:
 def sosr(own_settings: bool = False) -> Plan:
     """Table 5: HyNet with the second-order term."""
     plan = _ranking(["HyNet", "HyNet+SOSR", "SOSNet", "HardNet", "SIFT"], own_settings)
-    title = "Table 5: HyNet with second-order similarity regularisation"
-    return replace(plan, name="sosr", title=title, paper_source=_table_of_means("Table 5"))
+    title = f"Table 5: HyNet with second-order similarity regularisation{_trained_by(own_settings)}"
+    return replace(plan, name=f"sosr{_kind(own_settings)}", title=title, paper_source=_table_of_means("Table 5"))
 
 
 def rivals(own_settings: bool = False) -> Plan:
     """Table 1's methods."""
     plan = _ranking(["HyNet", "SOSNet", "DOAP", "HardNet", "L2-Net", "TFeat", "SIFT"], own_settings)
-    title = "Table 1's methods" + (", each trained as its authors did" if own_settings else "")
-    return replace(plan, name="rivals-own" if own_settings else "rivals", title=title)
+    return replace(plan, name=f"rivals{_kind(own_settings)}", title=f"Table 1's methods{_trained_by(own_settings)}")
 
 
 PLANS = {"components": components, "grid": grid, "losses": losses, "sosr": sosr, "rivals": rivals}
@@ -160,6 +159,15 @@ def _ranking(names: Sequence[str], own_settings: bool) -> Plan:
         _table_of_means("Table 1"),
         [Ordering(better, worse, "fpr95") for better, worse in pairwise(ranked)],
     )
+
+
+def _kind(own_settings: bool) -> str:
+    """At the end of a study's name, so that neither kind overwrites the other's files."""
+    return "-own" if own_settings else ""
+
+
+def _trained_by(own_settings: bool) -> str:
+    return ", each trained as its authors did" if own_settings else ""
 
 
 def _table_of_means(table: str) -> str:

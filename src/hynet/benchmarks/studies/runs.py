@@ -27,6 +27,7 @@ from ...types import Progress, silent
 
 TRAINED = "trained.json"
 NOT_OF_THE_RUN = ("compiled", "validate_minutes", "checkpoint_minutes", "log_every")  # no pair depends on them
+NOTHING_KEPT = "its weights stopped being finite numbers after the last step, and were not kept."
 Tell = Callable[[str], None]
 
 
@@ -114,11 +115,11 @@ def train_all(
     missing = {folder: training for folder, training in by_folder.items() if _ended(training) is None}
     jobs = jobs if jobs is not None else _jobs()
     if missing:
-        with _watched(list(missing.values()), progress, tell) as told, _kept(len(by_folder), list(by_folder.values())):
+        with _watched(list(missing.values()), progress, tell) as told, _kept(list(by_folder.values())):
             for folder in _trained_some(missing, data, validate, jobs):
                 told(missing[folder])
     found = {folder: _ended(training) for folder, training in by_folder.items()}
-    return [ended for training in trainings if (ended := found[str(training.out)]) is not None]
+    return [found[str(training.out)] or Ended(training.out, diverged=NOTHING_KEPT) for training in trainings]
 
 
 def _trained_some(
@@ -204,14 +205,14 @@ def _watched(missing: Sequence[Training], progress: Progress, tell: Tell) -> Ite
 
 
 @contextmanager
-def _kept(count: int, trainings: Sequence[Training]) -> Iterator[None]:
+def _kept(trainings: Sequence[Training]) -> Iterator[None]:
     """Says, when it is interrupted, what is not lost."""
     try:
         yield
     except KeyboardInterrupt as stop:
         done = sum(_ended(training) is not None for training in trainings)
         # In place of the run's own note, which names an option that a study does not need.
-        stop.__notes__ = [f"{done} of {count} runs are done, run the same command again to go on"]
+        stop.__notes__ = [f"{done} of {len(trainings)} runs are done, run the same command again to go on"]
         raise
 
 

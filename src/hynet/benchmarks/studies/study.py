@@ -50,8 +50,12 @@ def ablate(asked: Ablation, progress: Progress = silent, tell: Tell = lambda lin
     """Run one study, or go on with it."""
     need("torch", "train", "training")
     from ...training.run import check_apart
+    from ...training.setup import loss_function
 
     plan = _plan(asked)
+    for row in plan.rows:
+        if row.config is not None:
+            loss_function(row.config)  # alphas and margins that no loss takes are told now, not after hours
     _check_test(asked.test)
     check_apart(list(asked.data), [asked.validate], "Give another set to --validate.")
     margins = _search(plan, asked, progress, tell)
@@ -233,6 +237,8 @@ def _notes(
     each = "its authors' settings" if asked.own_settings else "HyNet's settings, and the same pairs in the same order"
     sets = ", ".join(path.name for path in asked.data)
     lasted = f"{budget.steps} steps of {budget.pairs_per_batch} pairs of {sets}, {each}"
+    if asked.own_settings:
+        lasted = f"the pairs of {budget.steps} steps of {budget.pairs_per_batch}, of {sets}, in batches by {each}"
     notes = [
         *([orderings.summed_up(verdicts)] if verdicts else []),
         *(verdict.sentence for verdict in verdicts),
