@@ -183,12 +183,12 @@ def test_hostile_names_and_files_are_only_text(browser, page, photos, tmp_path):
     browser.choose_files(".slot input[data-side='0']", broken)
     browser.wait("!document.querySelector('#problem').hidden")
     assert text(browser, "#problem span").startswith("<b>broken.jpg is")
+    browser.screenshot(SHOTS / "problem-1400.png")
     browser.run("document.querySelector('#tab-many').click()")
     browser.choose_files("#many input[multiple]", evil)
     browser.wait("document.querySelector('.album figure')")
     assert browser.run("document.querySelectorAll('.album img').length") == 1
     assert browser.run("document.title") == "hynet"
-    browser.screenshot(SHOTS / "problem-1400.png")
 
 
 def test_downloads_hold_what_is_shown(browser, page, photos):
