@@ -133,7 +133,7 @@ def test_a_match_shows_its_patches_by_mouse_keyboard_and_touch(browser, page, ph
     for _ in range(3):
         browser.key("ArrowRight")
         distances.append(float(browser.run("document.querySelector('#match dd').textContent")))
-    assert distances == sorted(distances), "from the nearest on"
+    assert distances == sorted(distances), "nearest first"
     browser.key("Escape")
     browser.wait("!document.querySelector('#match .seen')")
     browser.size(*LAPTOP, touch=True)
