@@ -308,7 +308,7 @@ def test_the_token_opens_the_page(browser, tmp_path):
             browser.run(
                 f"document.querySelector('[name=token]').value = {token!r}; document.querySelector('form').submit()"
             )
-            browser.wait(f"document.body.textContent.includes({title or 'See what two photos'!r})")
+            browser.wait(f"document.body?.textContent.includes({title or 'See what two photos'!r})")
         browser.wait("document.querySelector('#footer').textContent")
         assert len(page.visits) == 1
         assert "secret" not in browser.run("location.href + document.cookie")
