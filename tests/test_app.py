@@ -175,7 +175,8 @@ def test_the_example_needs_no_upload(page):
     assert [each["name"] for each in told["photos"]] == ["example, first photo", "example, second photo"]
     preview = Image.open(io.BytesIO(page.ask("GET", f"{at}/photos/0").read()))
     assert preview.format == "JPEG"
-    assert "example().photos" in snippet(Choice(), None)
+    assert np.ptp(np.asarray(preview), axis=2).max() > 50, "in colour"
+    assert "example().paths" in snippet(Choice(), None)
     assert command(Choice(), None) == "hynet match --out matches.png"
     page.post(f"{at}/match", {"model": "no-such"}, 422)
     page.ask("POST", f"{at}/end")
@@ -500,6 +501,19 @@ def test_an_album_is_limited_and_its_settings_checked(page, monkeypatch):
     assert "hynet reconstruct" in page.upload(f"{at}/album", b"x", "b.jpg", 422)["problem"]
     assert page.ask("GET", f"{at}/results/view.html").status == 422
     assert page.ask("GET", f"{at}/results/..%2Fphotos%2Fa.jpg").status in (404, 422)
+    page.ask("POST", f"{at}/end")
+
+
+def test_a_reconstruction_is_under_way_once_asked_for_and_can_be_cancelled_at_once(page):
+    pytest.importorskip("pycolmap")
+    at = page.begin()
+    visit = page.visits.find(at.rpartition("/")[2])
+    for name in ("a.jpg", "b.jpg"):
+        page.upload(f"{at}/album", b"x", name)
+    page.post(f"{at}/reconstruct", USUAL)
+    assert visit.news["stage"] != "idle"
+    page.post(f"{at}/cancel")
+    assert visit.news["stage"] == "cancelled"
     page.ask("POST", f"{at}/end")
 
 

@@ -53,13 +53,20 @@ def test_help_of_training_begins_with_the_recipes(capsys):
     assert all(f" {name} " in said for name in [*RECIPES, "keynet"])
 
 
-def test_the_shell_completes_commands_and_options(capsys, tmp_path):
+def test_the_shell_completes_commands_recipes_benchmarks_and_options(capsys, tmp_path):
     assert main(["completion", "bash"]) == 0
     (tmp_path / "hynet").write_text(capsys.readouterr().out)
-    ask = "COMP_WORDS=(hynet {0}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _tyro_hynet; echo ${{COMPREPLY[@]}}"
-    script = f"source {tmp_path}/hynet; {ask.format('tr')}; {ask.format('match --det')}"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
-    assert done.stdout.split("\n")[:2] == ["train", "--detector"]
+    ask = "COMP_WORDS=(hynet {0}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); _hynet; echo ${{COMPREPLY[@]}}"
+    typed = ("tr", "match --det", "train hynet-c", "train hynet-cpu --resu", "evaluate u", "evaluate imc --tas")
+    asked = [
+        f"source {tmp_path}/hynet",
+        *(ask.format(words) for words in (*typed, "match a.j")),
+        "echo ${#COMPREPLY[@]}",
+    ]
+    done = subprocess.run(["bash", "-c", "; ".join(asked)], capture_output=True, text=True)
+    *found, nothing, count = done.stdout.splitlines()
+    assert found == ["train", "--detector", "hynet-cpu", "--resume", "ubc", "--task"]
+    assert (nothing, count) == ("", "0"), "so that bash looks for files"
 
 
 def test_a_log_is_kept_for_those_who_turn_it_on(capsys, tmp_path):

@@ -35,8 +35,8 @@ def run(
     """Serve the page.
 
     Args:
-        port: Of the address; 0 takes any that is free.
-        host: The address to listen at; any other than this computer's own needs a token. 0.0.0.0 is all of them.
+        port: Where to listen; 0 picks a free one.
+        host: The address to listen at; any but this computer's own needs a token. 0.0.0.0 means all of them.
         token: What people must know to use the page.
         models: Weights of your own, to choose from beside the models that ship.
         browser: Open the page in the browser of this desktop.

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import importlib
 import io
-from collections.abc import Callable
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Union
 
 import tyro
 
@@ -20,6 +20,14 @@ from ..benchmarks import BENCHMARKS
 from ..training.configuration import TrainConfig
 from ..training.recipes import RECIPES
 from . import COMMANDS, Report
+from .evaluate import Asked
+from .train import TrainingDevice, keynet
+
+# tyro's function answers one empty word where it knows nothing, which would keep bash from completing file names.
+FILES_IN_BASH = """
+_hynet() { _tyro_hynet; [ -n "${COMPREPLY[0]}" ] || COMPREPLY=(); }
+complete -o default -F _hynet hynet
+"""
 
 Shell = Annotated[Literal["bash", "zsh", "fish"], tyro.conf.Positional]
 
@@ -33,34 +41,42 @@ def run(shell: Shell) -> Report:
     written = io.StringIO()
     try:
         with redirect_stdout(written):
-            tyro.extras.subcommand_cli_from_dict(
-                _commands(), prog="hynet", args=["--tyro-print-completion", shell], description="HyNet local features"
+            tyro.cli(
+                _one_of(_commands()),
+                prog="hynet",
+                args=["--tyro-print-completion", shell],
+                description="HyNet local features",
             )
     except SystemExit:
         pass
-    return Report(written.getvalue().rstrip("\n"), {"shell": shell, "script": written.getvalue()})
+    script = written.getvalue() + (FILES_IN_BASH if shell == "bash" else "")
+    return Report(script.rstrip("\n"), {"shell": shell, "script": script})
 
 
-def _commands() -> dict[str, Callable[..., Any]]:
-    """Each command as a function. Two whose options depend on their first argument offer what all choices share."""
+def _commands() -> dict[str, Any]:
+    """Each command as tyro takes it. The first word of two of them decides on their options."""
     modules = {name: importlib.import_module(f".{name.replace('-', '_')}", __package__) for name in COMMANDS}
     plain = {name: module.run for name, module in modules.items() if not hasattr(module, "main")}
-    return plain | {"train": _train, "evaluate": _evaluate}
+    recipes = dict.fromkeys(RECIPES, _train) | {"keynet": keynet}
+    benchmarks = {name: Asked[row.options()] for name, row in BENCHMARKS.items()}  # type: ignore[misc]
+    return plain | {"train": _one_of(recipes), "evaluate": _one_of(benchmarks)}
+
+
+def _one_of(choices: Mapping[str, Any]) -> Any:
+    """A type of which the command line names one."""
+    return Union[  # noqa: UP007
+        tuple(Annotated[Any, tyro.conf.subcommand(name, constructor=each)] for name, each in choices.items())
+    ]
 
 
 def _train(
-    recipe: Annotated[Literal[(*RECIPES, "keynet")], tyro.conf.Positional],  # type: ignore[valid-type]
+    *,
     data: list[Path],
     out: Path,
     config: Annotated[TrainConfig, tyro.conf.arg(name="")],
     validate: tuple[Path, ...] = (),
+    validate_on_training: bool = False,
     resume: bool = False,
-) -> None: ...
-
-
-def _evaluate(
-    benchmark: Annotated[Literal[tuple(BENCHMARKS)], tyro.conf.Positional],  # type: ignore[valid-type]
-    data: Path,
-    model: str = "",
-    out: Path | None = None,
-) -> None: ...
+    device: TrainingDevice = None,
+) -> None:
+    """The options that all recipes share."""

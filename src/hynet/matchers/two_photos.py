@@ -95,7 +95,7 @@ class MatchedPhotos:
             cut(photo, points[self.matches.indices[some, side]], self.patch_size, self.support)
             for side, (photo, points) in enumerate(zip(self.photos, keypoints, strict=True))
         )
-        return drawing.patches(first, second, green[some], [*caption, ("; from the nearest on", drawing.FAINT)])
+        return drawing.patches(first, second, green[some], [*caption, (", nearest first", drawing.FAINT)])
 
     def _in_colour(self) -> list[Array]:
         return [drawing.picture_of(each) for each in self.features]

@@ -74,8 +74,10 @@ def _supported(
     free = _fit(a, b, matches, "fundamental", threshold, seed, None)
     least, why = SUPPORTED * support(free), ""
     if known is None:
-        names = [name for name, each in (("first", a), ("second", b)) if each.focal is None]
-        why = f"the focal length of the {' and the '.join(names)} photo is not known"
+        unknown = [name for name, each in (("first", a), ("second", b)) if each.focal is None]
+        why = f"the focal length of the {unknown[0]} photo is not known"
+        if len(unknown) == 2:
+            why = "the focal lengths are not known"
     else:
         fit = _fit(a, b, matches, "essential", threshold, seed, known)
         if support(fit) >= least:

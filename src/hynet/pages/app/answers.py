@@ -25,7 +25,7 @@ from ...errors import BadInput, HynetError, MissingExtra
 from .choice import FEWEST_KEYPOINTS, MOST_KEYPOINTS, Choice, Choices
 from .desk import Desk, TooBusy
 from .pair import PageClosed, find, patches_png
-from .photo import MAX_BYTES, MAX_PIXELS, EndlessUpload, check_photo, file_name, of_array, open_photo, receive
+from .photo import MAX_BYTES, MAX_PIXELS, EndlessUpload, check_photo, file_name, open_photo, receive
 from .reconstructing import MOST_BYTES, MOST_PHOTOS, PHOTOS, RESULTS, work_on
 from .visits import NoVisit, Visit, Visits
 
@@ -121,8 +121,8 @@ class Answers:
         visit = self._visit(request)
 
         def read() -> None:
-            for side, (photo, name) in enumerate(zip(example().photos, ("first", "second"), strict=True)):
-                visit.put(side, of_array(photo, f"example, {name} photo"), example=True)
+            for side, (path, name) in enumerate(zip(example().paths, ("first", "second"), strict=True)):
+                visit.put(side, open_photo(path, f"example, {name} photo"), example=True)
 
         async with visit.taking_turns:
             await self._desk.run(read)
@@ -190,6 +190,7 @@ class Answers:
             raise MissingExtra(problem)
         if visit.work is not None and not visit.work.done():
             raise HynetError("the photos are being reconstructed already.")
+        visit.tell({"stage": "waiting", "ahead": self._heavy.waiting})
         visit.work = asyncio.create_task(work_on(visit, choice, self._heavy))
         return JSONResponse({"photos": len(visit.album)})
 

@@ -69,8 +69,8 @@ class Choice:
 def snippet(choice: Choice, names: tuple[str, str] | None) -> str:
     """The same in Python; names: of the two photos, None for the example."""
     given = "".join(f", {name}={value!r}" for name, value in _unusual(choice).items())
-    photos = "*example().photos" if names is None else f"{names[0]!r}, {names[1]!r}"
-    imports = "import hynet\n" + ("from hynet.example import example\n" if names is None else "")
+    photos = "*example().paths" if names is None else f"{names[0]!r}, {names[1]!r}"
+    imports = "import hynet\n" + ("from hynet.datasets.example import example\n" if names is None else "")
     return f"""{imports}
 found = hynet.match_photos({photos}{given})
 print(found)  # matches, inliers

@@ -50,7 +50,7 @@ async def receive(request: Request, file: BinaryIO) -> None:
 
 
 def open_photo(path: Path, name: str) -> PagePhoto:
-    """A file that was uploaded."""
+    """A file that was uploaded, or one of the example."""
     start = time.perf_counter()
     check_photo(path, name)
     try:
@@ -58,11 +58,6 @@ def open_photo(path: Path, name: str) -> PagePhoto:
     except HynetError as error:
         raise BadInput(str(error).replace(str(path), name)) from None
     return PagePhoto(name, grey, _preview(colour), images.focal(path), time.perf_counter() - start)
-
-
-def of_array(photo: Array, name: str) -> PagePhoto:
-    """A photo that is in memory already."""
-    return PagePhoto(name, images.read(photo), _preview(images.read_colour(photo)))
 
 
 def check_photo(path: Path, name: str) -> None:

@@ -40,8 +40,6 @@ RESULTS = {"view.html": "text/html", "doctor.html": "text/html", "model.zip": "a
 async def work_on(visit: Visit, choice: Choice, desk: Desk) -> None:
     """Reconstruct the album of a visit, and tell the page about it."""
     try:
-        ahead = desk.waiting
-        visit.tell({"stage": "waiting", "ahead": ahead})
         async with desk.turn(), asyncio.timeout(MOST_SECONDS):
             await _in_a_process(visit, choice)
     except TimeoutError:
@@ -49,9 +47,6 @@ async def work_on(visit: Visit, choice: Choice, desk: Desk) -> None:
         visit.tell({"stage": "failed", "problem": f"that took more than {minutes:.0f} minutes; take fewer photos."})
     except HynetError as error:
         visit.tell({"stage": "failed", "problem": str(error)})
-    except asyncio.CancelledError:
-        visit.tell({"stage": "cancelled"})
-        raise
 
 
 async def _in_a_process(visit: Visit, choice: Choice) -> None:

@@ -105,6 +105,8 @@ class Visit:
         if work is not None:
             work.cancel()
             await asyncio.gather(work, return_exceptions=True)
+            if work.cancelled():  # the work itself cannot tell if it had not begun
+                self.tell({"stage": "cancelled"})
 
     async def end(self) -> None:
         self.closed.set()

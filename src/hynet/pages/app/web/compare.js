@@ -57,7 +57,7 @@ export function draw() {
     times.replaceChildren(...stages(told));
   });
   const [a, b] = sides.map(each => each.told.inliers);
-  $("#results").replaceChildren(make("h3", {}, "Found"), make("p", {}, a === b ? "Both find as many inliers." :
-    make("span", {}, make("b", {}, (a > b ? sides[0] : sides[1]).model.value.split("/").pop()), ` finds ${count(Math.abs(a - b))} inliers more.`)),
+  $("#results").replaceChildren(make("h3", {}, "Found"), make("p", {}, a === b ? "Both find the same number of inliers." :
+    make("span", {}, make("b", {}, (a > b ? sides[0] : sides[1]).model.value.split("/").pop()), ` finds ${count(Math.abs(a - b))} more ${Math.abs(a - b) > 1 ? "inliers" : "inlier"}.`)),
   make("p", {className: "faint"}, "One pair says little about which is better; hynet evaluate compares on many."));
 }

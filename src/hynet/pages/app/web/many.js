@@ -155,7 +155,7 @@ function steps(news) {
     if (k < now) bar.value = 1;
     else if (k > now || now < 0) bar.value = 0;
     else if (news.done) bar.value = news.done / news.total; // without a value it shows that nobody knows
-    const words = k < now ? "done" : k > now ? "" : news.done ? `${count(news.done)} of ${count(news.total)}` : "at work";
+    const words = k < now ? "done" : k > now ? "" : news.done ? `${count(news.done)} of ${count(news.total)}` : "working";
     return make("div", {className: k === now ? "now" : k < now ? "past" : "faint"}, make("b", {}, STEPS[stage]), bar, make("span", {}, words));
   });
   const chart = $("canvas", parts.steps) ?? make("canvas", {className: "matrix", hidden: true});
@@ -194,7 +194,7 @@ function outcome(news) {
   parts.outcome.hidden = false;
   parts.outcome.replaceChildren(...[
     table && make("div", {className: "tiles wide-tiles"}, fact(`${table.registered} of ${table.photos}`, "photos in the model"), fact(count(table.points), "3-D points"),
-      fact(table.track_length.toFixed(2), "photos see each point"), fact(`${table.reprojection_error.toFixed(2)} px`, "reprojection error")),
+      fact(table.track_length.toFixed(2), "photos per point"), fact(`${table.reprojection_error.toFixed(2)} px`, "reprojection error")),
     table && frame(),
     table && make("div", {className: "buttons"}, link("model.zip", "COLMAP model"), link("view.html", "3-D page"), link("doctor.html", "Doctor's report")),
     news.doctor && doctor(news.doctor)].filter(part => part));
@@ -203,7 +203,7 @@ function outcome(news) {
 function doctor({summary, notes, findings}) {
   const reasons = new Map();
   for (const each of findings) reasons.set(each.reason, [...(reasons.get(each.reason) ?? []), each]);
-  return make("section", {className: "doctor"}, make("h2", {}, findings.length ? "Why photos are missing" : "The doctor finds nothing missing"),
+  return make("section", {className: "doctor"}, make("h2", {}, findings.length ? "Why photos are missing" : "No photos are missing"),
     make("p", {className: "faint"}, summary), notes.map(note => make("p", {className: "warn"}, note)),
     [...reasons].map(([reason, lost]) => [make("h3", {}, `${count(lost.length)} ${lost.length > 1 ? "photos" : "photo"}: ${reason}`),
       make("ul", {}, lost.slice(0, 12).map(each => make("li", {}, make("b", {}, each.photo), ` – ${each.sentence}`)), lost.length > 12 ? make("li", {}, `and ${lost.length - 12} more`) : null),
