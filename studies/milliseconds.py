@@ -25,7 +25,7 @@ from hynet.extractors import PhotoExtractor, find_extractor
 from hynet.extractors.patchwise import Extractor
 from hynet.images import list_photos
 from hynet.matchers import open_matcher
-from hynet.matchers.nearest import match
+from hynet.matchers.consensus import Consensus
 from hynet.system.files import whole
 from hynet.types import Features, Matches
 
@@ -37,9 +37,9 @@ def opened(name: str, folder: Path) -> tuple[PhotoExtractor, Callable[[Features,
     """A row of the tables: what extracts and what matches."""
     parts = [str(folder / part.removeprefix("weights/")) if "/" in part else part for part in name.split("+")]
     if len(parts) == 2 and parts[0] == "keynet":
-        return Extractor("keynet", parts[1], KEYPOINTS), match
+        return Extractor("keynet", parts[1], KEYPOINTS), Consensus()
     extract = find_extractor(parts[0], KEYPOINTS) or Extractor("dog", parts[0], KEYPOINTS)
-    return extract, open_matcher(parts[1]) if len(parts) == 2 else match
+    return extract, open_matcher(parts[1]) if len(parts) == 2 else Consensus()
 
 
 def timed(run: Callable[[], object]) -> float:
