@@ -183,6 +183,7 @@ def test_hostile_names_and_files_are_only_text(browser, page, photos, tmp_path):
     browser.choose_files(".slot input[data-side='0']", broken)
     browser.wait("!document.querySelector('#problem').hidden")
     assert text(browser, "#problem span").startswith("<b>broken.jpg is")
+    assert not browser.run("document.querySelector('#match').checkVisibility()"), "matches of a photo that has gone"
     browser.screenshot(SHOTS / "problem-1400.png")
     browser.run("document.querySelector('#tab-many').click()")
     browser.choose_files("#many input[multiple]", evil)

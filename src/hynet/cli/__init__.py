@@ -87,7 +87,9 @@ def main(args: list[str] | None = None) -> int:
             print(json.dumps({"version": __version__}) if as_json else f"hynet {__version__}")
             return 0
         if args[0] not in COMMANDS:
-            return _complain(f"no command {args[0]!r}{perhaps(args[0], COMMANDS)}; `hynet --help` lists them.")
+            return _complain(
+                f"no command {args[0]!r}{perhaps(args[0], [*COMMANDS, 'help'])}; `hynet --help` lists them."
+            )
         if verbose:
             _log_to_stderr()
         report = _call(args[0], args[1:])

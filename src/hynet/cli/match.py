@@ -61,7 +61,7 @@ def run(
     """Match two photos, or many pairs.
 
     Args:
-        photos: The two photos; without them an example. More photos, or a folder of them: each with each, or --pairs.
+        photos: The two photos; without them an example. More photos, or a folder of them: all pairs, or --pairs.
         pairs: A file with the names of two photos on each line: matches of them all go into one file.
         out: Where the picture goes, matches.png; of many pairs the file of matches in hloc's layout, matches.h5.
         extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights

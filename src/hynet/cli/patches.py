@@ -2,7 +2,7 @@
 
 Example: hynet patches castle/ bridge/ --out set/
          hynet patches market/ --out set/                 adds a scene; what is finished is kept
-         hynet patches --show set/ --out sheet.png        corresponding patches, one point a row
+         hynet patches --show set/ --out sheet.png        corresponding patches, one point per row
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def run(
 def _sheet(root: Path, out: Path, progress: Any) -> Report:
     patch_set = ubc.load(root, progress=progress)
     drawing.save(patchsets.sheet(patch_set, title=root.resolve().name, scenes=ubc.scene_names(root)), out)
-    return Report(f"{out} shows corresponding patches of {root}, one point a row.", {"sheet": str(out)})
+    return Report(f"{out} shows corresponding patches of {root}, one point per row.", {"sheet": str(out)})
 
 
 def _text(summary: dict[str, Any], out: Path) -> str:

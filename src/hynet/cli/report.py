@@ -27,5 +27,8 @@ def run(
     """
     made = page(results, shlex.join(["hynet", "report", *map(str, results), "--out", str(out)]))
     pages.write(out, made.html)
-    lines = [f"{len(made.files)} results -> {out}", *(f"left out: {path} {why}" for path, why in made.skipped.items())]
+    lines = [
+        f"{len(made.files)} {'result' if len(made.files) == 1 else 'results'} -> {out}",
+        *(f"left out: {path} {why}" for path, why in made.skipped.items()),
+    ]
     return Report("\n".join(lines), {"page": str(out), "results": list(made.files), "skipped": dict(made.skipped)})

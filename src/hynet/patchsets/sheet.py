@@ -1,4 +1,4 @@
-"""A patch set as a picture: one point a row, by scene, with its hard pairs marked."""
+"""A patch set as a picture: one point per row, by scene, with its hard pairs marked."""
 
 from __future__ import annotations
 

@@ -95,13 +95,16 @@ async function bring(files, example, only = null) {
         }
       }
     });
-    if (pair.example || pair.files.every(file => file)) await look();
+    if (complete()) await look();
   } catch (error) {
     complain(error);
   } finally {
+    if (!complete()) document.body.classList.remove("paired");
     document.body.classList.remove("working");
   }
 }
+
+const complete = () => pair.example || pair.files.every(file => file);
 
 // The server forgets a page that was out of reach; what it held is brought once more.
 export async function again(work) {
