@@ -107,7 +107,7 @@ def test_wrong_focal_lengths_are_noticed_and_not_used(views):
 
 
 @pytest.mark.parametrize(
-    ("known", "told"), [((None, None), "first and the second"), ((500.0, None), "the second photo")]
+    ("known", "told"), [((None, None), "the focal lengths are not known"), ((500.0, None), "the second photo")]
 )
 def test_one_unknown_focal_length_is_found_from_two_photos_of_one_size(views, known, told):
     fit, error = fitted(views, known)
