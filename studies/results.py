@@ -73,10 +73,16 @@ STUDIES = {
         "homography",
     ),
     "imc": Study(
-        "Poses, both tasks of the Image Matching Challenge",
+        "Poses of two photos, the Image Matching Challenge",
         "Ten photos of its scene sacre_coeur and nine of st_peters_square: a small part of its validation scenes.",
-        f"evaluate imc --task both --bags 10 --model {','.join(POSES)} --data data/imc",
-        "imc-both",
+        f"evaluate imc --model {','.join(POSES)} --data data/imc",
+        "imc",
+    ),
+    "multiview": Study(
+        "Poses of many photos, the Image Matching Challenge",
+        "The same photos, in bags that are reconstructed.",
+        f"evaluate imc --task multiview --bags 10 --model {','.join(POSES)} --data data/imc",
+        "imc-multiview",
     ),
     "strecha": Study(
         "Poses, two small scenes with surveyed cameras",
@@ -184,18 +190,18 @@ def choice(out: Path) -> str:
 
 def compared(out: Path) -> dict[str, dict[str, float | None]]:
     """Method -> column -> number, None where it is not measured; empty where a benchmark has not been run."""
-    files = {"imc": out / "imc" / "imc-both.json", "homography": out / "homography" / "homography.json"}
-    if not all(path.exists() for path in files.values()):
+    files = {name: out / name / f"{STUDIES[name].file}.json" for name in ("imc", "multiview", "homography")}
+    if not (files["imc"].exists() and files["homography"].exists()):
         return {}
-    rows = {name: json.loads(path.read_text())["rows"] for name, path in files.items()}
+    rows = {name: json.loads(path.read_text())["rows"] if path.exists() else {} for name, path in files.items()}
     clock = out / "milliseconds.json"
     times = json.loads(clock.read_text())["rows"] if clock.exists() else {}
     cells = {}
     for method in WHOLE:
-        poses, planes, time = rows["imc"].get(method, {}), rows["homography"].get(method, {}), times.get(method, {})
+        planes, time = rows["homography"].get(method, {}), times.get(method, {})
         cells[method] = {
-            "stereo": poses.get("stereo"),
-            "multiview": poses.get("multiview"),
+            "stereo": rows["imc"].get(method, {}).get("maa10"),
+            "multiview": rows["multiview"].get(method, {}).get("maa10"),
             "planes mma3": planes.get("mma3"),
             "planes auc5": planes.get("auc5"),
             "ms per photo": time.get("extract"),
