@@ -60,3 +60,18 @@ def exchange(path: Path, content: bytes) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     after = path.stat()
     assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+def write_set(root: Path, points: int, seed: int) -> Path:
+    """A set in PhotoTour's format, half of whose pairs match."""
+    from hynet.datasets import synthetic, ubc
+    from hynet.types import PatchPairs
+
+    patch_set = synthetic.patch_set(points, 4, seed=seed)
+    first = np.arange(0, len(patch_set), 4)
+    second = np.concatenate([first + 1, np.roll(first, 1) + 2])
+    first = np.concatenate([first, first])
+    known = PatchPairs(first, second, patch_set.points[first] == patch_set.points[second])
+    nothing = np.zeros(len(patch_set))
+    ubc.write(root, patch_set, xy=np.zeros((len(patch_set), 2)), angle=nothing, log2_scale=nothing, pairs=[known])
+    return root

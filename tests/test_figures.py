@@ -9,13 +9,13 @@ from math import inf, pi
 import numpy as np
 import pytest
 
+from conftest import write_set
 from hynet import descriptors, similarity
 from hynet.benchmarks.figures import drawing, gradients, style
 from hynet.benchmarks.figures.drawing import FIGURES, Sources
 from hynet.cli import main
 from hynet.descriptors import outline
 from hynet.training.angles import angles
-from test_studies import write_set
 
 
 @pytest.fixture(scope="module")

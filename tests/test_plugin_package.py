@@ -13,10 +13,9 @@ import pytest
 import torch
 
 import hynet
+from conftest import write_set
 from hynet.cli import main
-from hynet.datasets import synthetic, ubc
 from hynet.system.processes import Helper
-from hynet.types import PatchPairs
 from test_plugins import install
 
 # It knows nothing of our classes: a plain module, and a function that returns LossTerms.
@@ -73,15 +72,7 @@ def site(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def patch_set(tmp_path_factory) -> Path:
     """A small PhotoTour set with pairs to validate and to test on."""
-    root = tmp_path_factory.mktemp("sets") / "made-up"
-    made = synthetic.patch_set(40, 4, seed=1)
-    first = np.arange(0, len(made), 4)
-    second = np.concatenate([first + 1, np.roll(first, 1) + 2])
-    first = np.concatenate([first, first])
-    pairs = PatchPairs(first, second, made.points[first] == made.points[second])
-    zeros = np.zeros(len(made))
-    ubc.write(root, made, xy=np.zeros((len(made), 2)), angle=zeros, log2_scale=zeros, pairs=[pairs])
-    return root
+    return write_set(tmp_path_factory.mktemp("sets") / "made-up", 40, seed=1)
 
 
 Told = tuple[int, str, str]  # exit code, stdout, stderr

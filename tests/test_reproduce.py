@@ -6,13 +6,14 @@ import json
 
 import pytest
 
+from conftest import write_set
 from hynet.benchmarks.harness.evaluation import Evaluation
 from hynet.benchmarks.studies import reproduction, runs
 from hynet.benchmarks.studies.reproduction import PARTS, Reproduction
 from hynet.cli import main
 from hynet.errors import DataNotFound
 from hynet.training.recipes import RECIPES
-from test_studies import write_set, write_stacks
+from test_studies import write_stacks
 
 SMALL = "--steps 1 --pairs-per-batch 4 --no-compiled --jobs 1 --json"
 

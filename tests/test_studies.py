@@ -11,26 +11,14 @@ import cv2
 import numpy as np
 import pytest
 
+from conftest import write_set
 from hynet.benchmarks.figures.drawing import FIGURES, Sources
 from hynet.benchmarks.studies import orderings, plans, runs, scoring
 from hynet.benchmarks.studies.plans import PLANS, Ordering
 from hynet.cli import main
-from hynet.datasets import synthetic, ubc
+from hynet.datasets import synthetic
 from hynet.training import batches, loop
 from hynet.training.recipes import HYNET, RECIPES
-from hynet.types import PatchPairs
-
-
-def write_set(root: Path, points: int, seed: int) -> Path:
-    """A set in PhotoTour's format, half of whose pairs match."""
-    patch_set = synthetic.patch_set(points, 4, seed=seed)
-    first = np.arange(0, len(patch_set), 4)
-    second = np.concatenate([first + 1, np.roll(first, 1) + 2])
-    first = np.concatenate([first, first])
-    known = PatchPairs(first, second, patch_set.points[first] == patch_set.points[second])
-    nothing = np.zeros(len(patch_set))
-    ubc.write(root, patch_set, xy=np.zeros((len(patch_set), 2)), angle=nothing, log2_scale=nothing, pairs=[known])
-    return root
 
 
 def write_stacks(root: Path, sequences: int = 2, patches: int = 6) -> Path:

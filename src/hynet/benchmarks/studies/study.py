@@ -70,7 +70,7 @@ def ablate(asked: Ablation, progress: Progress = silent, tell: Tell = lambda lin
     in_order = {row.name: models[row.name] for row in plan.rows if row.name in models}
     scores = scoring.score(in_order, asked.validate, asked.test, progress)
     verdicts = orderings.judged(plan, scores)
-    evaluation = _evaluation(plan, asked, scores, trained, margins, verdicts)
+    evaluation = _evaluation(plan, asked, Measured(scores, trained, margins, verdicts))
     return Found(evaluation, verdicts, margins)
 
 
@@ -144,50 +144,56 @@ def _all(trainings: Sequence[Training], asked: Ablation, progress: Progress, tel
 # --- telling it ---
 
 
-def _evaluation(
-    plan: Plan,
-    asked: Ablation,
-    scores: Scores,
-    trained: Mapping[str, Sequence[Ended]],
-    margins: Mapping[str, Mapping[float, float]],
-    verdicts: Sequence[orderings.Verdict],
-) -> Evaluation:
+@dataclass(frozen=True)
+class Measured:
+    """All that a study found out, to be told."""
+
+    scores: Scores
+    trained: Mapping[str, Sequence[Ended]]  # row -> its runs, one a seed
+    margins: Mapping[str, Mapping[float, float]]  # loss -> margin -> FPR@95, where that was searched
+    verdicts: Sequence[orderings.Verdict]
+
+
+def _evaluation(plan: Plan, asked: Ablation, measured: Measured) -> Evaluation:
+    scores = measured.scores
     seeds = asked.budget.seeds
-    measured = [column for column in scoring.COLUMNS if any(column in own.values for own in scores.rows.values())]
+    columns = [column for column in scoring.COLUMNS if any(column in own.values for own in scores.rows.values())]
     spreads = [f"{column}_spread" for column in ("fpr95", "matching")] if seeds > 1 else []
     papers = [f"paper_{column}" for column in dict.fromkeys(c for row in plan.paper.values() for c in row)]
     rows: dict[str, dict[str, float | None]] = {}
     for row in plan.rows:
         own = scores.rows.get(row.name)
-        rows[row.name] = {column: own.mean(column) for column in measured if own is not None and column in own.values}
+        rows[row.name] = {column: own.mean(column) for column in columns if own is not None and column in own.values}
         if own is not None and seeds > 1 and row.config is not None:
             rows[row.name] |= {f"{column}_spread": own.spread(column) for column in ("fpr95", "matching")}
         rows[row.name] |= {f"paper_{column}": value for column, value in plan.paper.get(row.name, {}).items()}
     pairs = [(plan.reference, row.name) for row in plan.rows[1:]]
-    pairs += [(each.better, each.worse) for each in verdicts if (each.better, each.worse) not in pairs]
+    pairs += [(each.better, each.worse) for each in measured.verdicts if (each.better, each.worse) not in pairs]
     found = [scores.compared(*pair, column) for pair in pairs for column in ("fpr95", "matching")]
     return Evaluation(
         plan.name,
         str(asked.test),
-        [*measured[:2], *spreads, *papers, *measured[2:]],
+        [*columns[:2], *spreads, *papers, *columns[2:]],
         rows,
         {name: {column: own.interval(column) for column in own.values} for name, own in scores.rows.items()},
         title=plan.title,
         lower_is_better=["fpr95"],
         comparisons=[each for each in found if each is not None],
-        pictures=_pictures(plan, asked, scores, trained),
+        pictures=_pictures(plan, asked, scores, measured.trained),
         details={
             "study": plan.name,
             "seeds": seeds,
             "steps": asked.budget.steps,
             "pairs_per_batch": asked.budget.pairs_per_batch,
             "values": {n: {c: v.tolist() for c, v in own.values.items()} for n, own in scores.rows.items()},
-            "margins": {loss: {f"{m:g}": value for m, value in tried.items()} for loss, tried in margins.items()},
+            "margins": {
+                loss: {f"{m:g}": value for m, value in tried.items()} for loss, tried in measured.margins.items()
+            },
             "alphas": list(plan.alphas),
             "grid_margins": list(plan.grid_margins),
-            "orderings": [vars(each) for each in verdicts],
+            "orderings": [vars(each) for each in measured.verdicts],
         },
-        notes=_notes(plan, asked, scores, trained, margins, verdicts),
+        notes=_notes(plan, asked, measured),
     )
 
 
@@ -225,14 +231,8 @@ def _line(plan: Plan, scores: Scores, alpha: float) -> dict[str, list[float]]:
     return {"x": [float(margin or 0) for margin, _ in cells], "y": [value for _, value in cells]}
 
 
-def _notes(
-    plan: Plan,
-    asked: Ablation,
-    scores: Scores,
-    trained: Mapping[str, Sequence[Ended]],
-    margins: Mapping[str, Mapping[float, float]],
-    verdicts: Sequence[orderings.Verdict],
-) -> list[str]:
+def _notes(plan: Plan, asked: Ablation, measured: Measured) -> list[str]:
+    scores, verdicts = measured.scores, measured.verdicts
     budget = asked.budget
     each = "its authors' settings" if asked.own_settings else "HyNet's settings, and the same pairs in the same order"
     sets = ", ".join(path.name for path in asked.data)
@@ -245,7 +245,7 @@ def _notes(
         *orderings.best_cell(plan, scores),
         f"Budget of every trained row: {lasted}; {budget.seeds} seed(s); the last weights, not the best.",
     ]
-    for loss, tried in margins.items():
+    for loss, tried in measured.margins.items():
         told = ", ".join(f"{margin:g}: {value:.2f}" for margin, value in tried.items())
         best = min(tried, key=lambda margin: tried[margin])
         notes.append(
@@ -264,5 +264,5 @@ def _notes(
         "row is better than every seed of the other.",
         f"The paper's: {plan.paper_source}. Its data and budget are others, so only the order can be compared.",
     ]
-    notes += [f"{n}: {e.diverged}" for n, own in trained.items() for e in own if e.diverged]
+    notes += [f"{n}: {e.diverged}" for n, own in measured.trained.items() for e in own if e.diverged]
     return notes
