@@ -234,5 +234,5 @@ def _notes(setting: Setting, drawn: str) -> list[str]:
         "_ratio: the same with the ratio test of a model, where it has one. _consensus: by the default matcher, which "
         "asks neighbours too; of keypoints without size, the ratio test. repeatability: keypoints found again within "
         f"{RIGHT:g} pixels, of those that both photos show, %.",
-        f"Intervals: 95%, {drawn} drawn again {metrics.ROUNDS:,} times.",
+        f"Intervals: 95%, {drawn} resampled {metrics.ROUNDS:,} times.",
     ]

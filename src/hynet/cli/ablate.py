@@ -1,9 +1,10 @@
 """Train and measure the rows of one of the paper's studies with one budget, and say which of its orderings show.
 
-Example: hynet ablate components --data liberty/ --validate notredame/ --test hpatches-release/ --steps 800 --out study/
-         hynet ablate grid --data set/ --validate other/ --test sequences/ --steps 200 --out study/
 components is the paper's Table 3, grid Fig. 5a, losses Fig. 5c, sosr Table 5, rivals the methods of Table 1.
 Run the same command again to go on with a study that was interrupted; `hynet report study/` makes a page of it.
+
+Example: hynet ablate components --data liberty/ --validate notredame/ --test hpatches-release/ --steps 800 --out study/
+         hynet ablate grid --data set/ --validate other/ --test sequences/ --steps 200 --out study/
 """
 
 from __future__ import annotations

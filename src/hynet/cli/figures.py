@@ -1,9 +1,10 @@
 """Draw the paper's figures from live code, as SVG and PNG, each with a caption.
 
-Example: hynet figures --out figures/
-         hynet figures --out figures/ --data liberty/ --batches 1000 --model hardnet.pth,sosnet.pth --study study/
 Figures 1, 2b, 3 and 5b need nothing; 2a needs a patch set; 4, 5a, 5c and A need `hynet ablate rivals`, `grid`, `losses`
 and `sosr`. What a figure lacks is said in a sentence.
+
+Example: hynet figures --out figures/
+         hynet figures --out figures/ --data liberty/ --batches 1000 --model hardnet.pth,sosnet.pth --study study/
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The paper's Tables 1 to 5 and its figures of HPatches with its own settings, as far as your data allows.
 
-Example: hynet reproduce --data phototour-and-hpatches/ --out reproduction/
-         hynet reproduce --data data/ --out trial/ --steps 100        to see that everything is in place
 The folder holds liberty/, notredame/, yosemite/, hpatches-release/ (its lists in hpatches-tasks/), eth/, imc/, or some
 of them. On a GPU this takes days; run the same command again to go on.
+
+Example: hynet reproduce --data phototour-and-hpatches/ --out reproduction/
+         hynet reproduce --data data/ --out trial/ --steps 100        to see that everything is in place
 """
 
 from __future__ import annotations

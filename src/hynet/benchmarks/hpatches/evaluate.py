@@ -177,7 +177,7 @@ def _notes(sequences: Sequence[str], sizes: Sequence[int], lists: hpatches_tasks
         "retrieval)."
         if mode == "compatible"
         else "corrected: as the public Python code, but equal distances are averaged over all orders.",
-        "Intervals: 95%, sequences drawn again 1,000 times.",
+        "Intervals: 95%, sequences resampled 1,000 times.",
     ]
     if not summary.can_retrieve(lists):
         notes.append("No retrieval: it needs textured patches of at least two sequences.")

@@ -258,7 +258,7 @@ def _notes(plan: Plan, asked: Ablation, measured: Measured) -> list[str]:
     notes += [
         f"fpr95: in %, {len(scores.pairs.pairs):,} pairs of {scores.pairs.name}. The others: mAP in %, "
         f"{len(scores.stacks.sequences)} sequences of {asked.test.name}, {kind}.",
-        "Intervals and differences: 95%, pairs (fpr95) and sequences (the others) drawn again, the same for all rows; "
+        "Intervals and differences: 95%, pairs (fpr95) and sequences (the others) resampled, the same for all rows; "
         "the mean of the seeds. *_spread: the best seed minus the worst.",
         "An ordering shows, or is reversed, where the interval of the difference leaves out zero and every seed of one "
         "row is better than every seed of the other.",
