@@ -33,7 +33,7 @@ RIGHT = 3.0  # pixels
 SOLVED = 10.0  # degrees
 FOLDS, BINS = 5, 15
 RIDGE = 1e-4  # keeps weights of places finite: a few inliers tell all
-ACROSS = 250  # pairs of different scenes
+ACROSS = 2000  # pairs of different scenes
 
 
 @dataclass(frozen=True)
