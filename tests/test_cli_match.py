@@ -218,6 +218,10 @@ def test_what_cannot_be_matched_gets_one_sentence(pair, complaint, tmp_path):
     assert "30 x 20 pixels and its photo 400 x 300" in complaint("match", good, good, *FAST, *masks)
     assert "fginn" in complaint("match", good, good, *FAST, "--fginn", "-1")
     assert "threshold" in complaint("match", good, good, *FAST, "--threshold", "0")
+    for detector in ("dog", "keynet"):
+        for wrong in ("-0.1", "nan", "inf"):
+            asked = ["--detector", detector, "--score-threshold", wrong]
+            assert f"score threshold must be 0 or more, got {wrong}" in complaint("match", good, good, *FAST, *asked)
 
 
 # --- extract ---
