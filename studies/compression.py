@@ -19,8 +19,9 @@ import numpy as np
 import hynet
 from hynet.bench.match import by_opencv
 from hynet.benchmarks import BENCHMARKS
-from hynet.benchmarks.harness.contestants import Contestant
-from hynet.datasets import find_patches
+from hynet.benchmarks.harness.contestants import Contestant, entered
+from hynet.benchmarks.hpatches.evaluate import HpatchesOptions, describe_stacks, open_stacks
+from hynet.datasets import find_patches, hpatches
 from hynet.descriptors.codes import CODES, parse
 from hynet.descriptors.compressed import EXAMPLES, Compressed
 from hynet.matchers.hamming import Hamming
@@ -43,18 +44,26 @@ asked = parser.parse_args()
 
 
 class Remembering(Descriptor):
-    """A descriptor that describes the same patches only once."""
+    """A descriptor that describes each patch only once."""
 
     def __init__(self, descriptor: Descriptor) -> None:
-        self._descriptor, self._rows = descriptor, dict[str, Array]()
+        self._descriptor, self._rows = descriptor, dict[bytes, Array]()
         self.patch_size, self.dim = descriptor.patch_size, descriptor.dim
         self.support, self.ratio = descriptor.support, descriptor.ratio
 
+    def remember(self, patches: Array, rows: Array) -> None:
+        self._rows |= zip(map(_key, patches), rows, strict=True)
+
     def describe(self, patches: Array) -> Array:
-        key = hashlib.sha256(np.ascontiguousarray(patches)).hexdigest()
-        if key not in self._rows:
-            self._rows[key] = self._descriptor.describe(patches)
-        return self._rows[key]
+        keys = [_key(patch) for patch in patches]
+        unknown = [k for k, key in enumerate(keys) if key not in self._rows]
+        if unknown:
+            self.remember(patches[unknown], self._descriptor.describe(patches[unknown]))
+        return np.stack([self._rows[key] for key in keys]) if keys else np.zeros((0, self.dim), np.float32)
+
+
+def _key(patch: Array) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(patch), digest_size=16).digest()
 
 
 def features(rows: np.ndarray) -> Features:
@@ -68,6 +77,12 @@ def told(done: int, of: int, what: str) -> None:
 
 patches = find_patches(asked.fit).load(asked.fit, 32, silent).patches
 model = Remembering(hynet.load(asked.model))
+stacks = open_stacks(asked.hpatches, HpatchesOptions(), told)
+for sequence, rows_of_stacks in zip(  # in the cache, where `hynet evaluate hpatches` has run
+    stacks.sequences, describe_stacks(entered(asked.model), stacks, told), strict=True
+):
+    cut = np.concatenate(list(hpatches.load(stacks.root, sequence).values()))
+    model.remember(cut, rows_of_stacks.reshape(len(cut), -1))
 shuffled = np.random.default_rng(0).permutation(len(patches))
 examples = model.describe(patches[np.sort(shuffled[:EXAMPLES])])
 described: dict[str, Descriptor] = {asked.model: model}

@@ -342,6 +342,10 @@ def test_pairs_of_a_features_file_name_its_rows_and_an_interrupted_run_goes_on(p
     assert main(command) == 130
     assert "are kept" in capsys.readouterr().err
     assert not out.exists()
+    before = features.read_bytes()
+    assert main([*command, "--overwrite", "--out", str(features)]) == 2  # they would be lost
+    assert "holds the features that are to be matched" in capsys.readouterr().err
+    assert features.read_bytes() == before
     assert main([*command, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["new"] == 1

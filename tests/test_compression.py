@@ -146,6 +146,8 @@ def test_what_cannot_be_compressed_or_opened_is_told(some, tmp_path):
         compress("rootsift", some.patches, "pq7", tmp_path / "c.hynet")
     with pytest.raises(BadInput, match=r"\.hynet file"):
         compress("rootsift", some.patches, "int8", tmp_path / "c.onnx")
+    with pytest.raises(BadInput, match=r"is a folder.* as \.onnx first"):
+        compress(tmp_path, some.patches, "int8", tmp_path / "c.hynet")
     with pytest.raises(BadInput, match="1000 patches or more, got 9"):
         compress("rootsift", some.patches[:9], "int8", tmp_path / "c.hynet")
     assert not list(tmp_path.iterdir())

@@ -19,7 +19,7 @@ from ..extractors.hloc_file import FeaturesFile, h5_names, read_h5
 from ..extractors.settings import Settings
 from ..matchers.consensus import Consensus
 from ..matchers.hloc_matches import MatchesFile
-from ..matchers.nearest import Nearest
+from ..matchers.nearest import Nearest, check_ratio
 from ..system import fingerprints
 from ..system.files import as_path, make_folder
 from ..system.locks import alone
@@ -71,7 +71,7 @@ def reconstruct(
     settings = settings or Settings(max_keypoints=KEYPOINTS)
     if not isinstance(settings, Settings):
         raise BadInput(f"settings must be hynet.extractors.settings.Settings, got {type(settings).__name__}.")
-    _check_ratio(ratio)
+    check_ratio(ratio)
     if features is not None:
         _check_unused(settings, features)
     extract = settings.open_extractor() if features is None else None
@@ -123,11 +123,6 @@ def _check(photos: Mapping[str, Path], pairs: str, camera: str, mapper: str) -> 
     choose(colmap.MAPPERS, mapper, "mapper")
     if camera not in ("auto", "shared"):
         colmap.parse_camera(camera, (1, 1))
-
-
-def _check_ratio(ratio: float | None) -> None:
-    if ratio is not None and not (isinstance(ratio, int | float) and 0 < ratio <= 1):
-        raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio}; 0.8 is usual, 1 keeps all.")
 
 
 def _check_unused(settings: Settings, features: str | Path) -> None:
