@@ -89,8 +89,8 @@ def evaluate(
             f"({sum(len(each.located) for each in looked_up)} photos). "
             "located: % of them; within: % of them within 1 degree and 1% of the scene, which is the largest distance "
             "between two of its cameras; rotation_error (degrees), position_error (% of the scene), inliers: medians "
-            "over those that were located. The map is laid over the true cameras by its own; it is made with the true "
-            "camera where all its photos share one, else with estimated focal lengths.",
+            "over those that were located. The map is made with true focal lengths, and laid over the true cameras by "
+            "its own.",
             f"refused: % of photos of other scenes ({sum(len(each.refused) for each in looked_up)} photos) that are "
             "said to be of another place. Intervals by bootstrap over photos.",
         ],
@@ -123,8 +123,7 @@ def _looked_up(method: Method, views: Sequence[View], others: Sequence[Path], op
             for view in known:
                 (folder / view.photo.name).symlink_to(view.photo.resolve())
                 write_group(stored, view.photo.name, method.features(view.photo))
-        same = all(np.allclose(known[0].K, view.K) for view in known)
-        camera = colmap.pinhole_text(known[0].K) if same else "auto"
+        camera = {view.photo.name: colmap.pinhole_text(view.K) for view in known}
         try:
             reconstruct(folder, Path(place) / "model", features=file, pairs="exhaustive", ratio=RATIO, camera=camera)
         except colmap.NotReconstructed:
