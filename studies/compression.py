@@ -1,7 +1,8 @@
 """Bytes a descriptor against what they cost: mAP on HPatches-style patches, mAA of stereo, and the time of matching.
 
 Usage: python studies/compression.py --fit set/ --hpatches DIR --imc DIR --out table.md [--model default]
-All codes are given the same rows of the model, so that each patch is described once.
+All codes are given the same rows of the model, so that each patch is described once; those of HPatches come from the
+cache where `hynet evaluate hpatches` has run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ import numpy as np
 import hynet
 from hynet.bench.match import by_opencv
 from hynet.benchmarks import BENCHMARKS
-from hynet.benchmarks.harness.contestants import Contestant
+from hynet.benchmarks.harness.contestants import Contestant, entered
+from hynet.benchmarks.hpatches.evaluate import HpatchesOptions, describe_stacks, open_stacks
+from hynet.benchmarks.hpatches.scores import matching
 from hynet.datasets import find_patches
 from hynet.descriptors.codes import CODES, parse
 from hynet.descriptors.compressed import EXAMPLES, Compressed
@@ -66,17 +69,20 @@ def told(done: int, of: int, what: str) -> None:
     print(f"{done} of {of}: {what}", file=sys.stderr)
 
 
+stacks = describe_stacks(entered(asked.model), open_stacks(asked.hpatches, HpatchesOptions(), told), told)
 patches = find_patches(asked.fit).load(asked.fit, 32, silent).patches
 model = Remembering(hynet.load(asked.model))
 shuffled = np.random.default_rng(0).permutation(len(patches))
 examples = model.describe(patches[np.sort(shuffled[:EXAMPLES])])
 described: dict[str, Descriptor] = {asked.model: model}
-for code in SMALLER:
-    kind, size = parse(code)
-    described[code] = Compressed(model, CODES[kind].fit(examples, size))
-contestants = [Contestant(name, descriptor) for name, descriptor in described.items()]
-maps = BENCHMARKS["hpatches"](contestants, asked.hpatches, progress=told).rows
-accuracies = BENCHMARKS["imc"](contestants, asked.imc, max_keypoints=asked.max_keypoints, progress=told).rows
+maps = {asked.model: 100 * float(matching(stacks, told)["fair"].mean())}
+for name in SMALLER:
+    kind, size = parse(name)
+    code = CODES[kind].fit(examples, size)
+    described[name] = Compressed(model, code)
+    stored_stacks = [code(rows.reshape(-1, rows.shape[2])).reshape(*rows.shape[:2], -1) for rows in stacks]
+    maps[name] = 100 * float(matching(stored_stacks)["fair"].mean())
+    told(len(maps), 1 + len(SMALLER), f"{name}: mAP {maps[name]:.1f}")
 
 photos = [patches[np.sort(some)] for some in np.split(shuffled[: 2 * PHOTO], 2)]
 work: dict[str, Callable[[], object]] = {}
@@ -90,11 +96,15 @@ for _ in range(ROUNDS):  # in turns, so that a slow moment of the machine hits a
         start = time.process_time()
         act()
         times[name].append(1000 * (time.process_time() - start))
+for done, (name, taken) in enumerate(times.items(), start=1):
+    told(done, len(times), f"{name}: matched in {min(taken):.1f} ms of CPU")
 
+contestants = [Contestant(name, descriptor) for name, descriptor in described.items()]
+accuracies = BENCHMARKS["imc"](contestants, asked.imc, max_keypoints=asked.max_keypoints, progress=told).rows
 rows: dict[str, dict[str, float | None]] = {}
 for name, descriptor in described.items():
     stored = getattr(descriptor, "bytes", 4 * descriptor.dim)
-    rows[name] = {"bytes": stored, "matching mAP": maps[name]["matching"], "stereo mAA 10": accuracies[name]["maa10"]}
+    rows[name] = {"bytes": stored, "matching mAP": maps[name], "stereo mAA 10": accuracies[name]["maa10"]}
 for name, taken in times.items():
     rows.setdefault(name, {})["matching, CPU ms"] = min(taken)
 columns = ["bytes", "matching mAP", "stereo mAA 10", "matching, CPU ms"]

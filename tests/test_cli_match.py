@@ -218,6 +218,10 @@ def test_what_cannot_be_matched_gets_one_sentence(pair, complaint, tmp_path):
     assert "30 x 20 pixels and its photo 400 x 300" in complaint("match", good, good, *FAST, *masks)
     assert "fginn" in complaint("match", good, good, *FAST, "--fginn", "-1")
     assert "threshold" in complaint("match", good, good, *FAST, "--threshold", "0")
+    for detector in ("dog", "keynet"):
+        for wrong in ("-0.1", "nan", "inf"):
+            asked = ["--detector", detector, "--score-threshold", wrong]
+            assert f"score threshold must be 0 or more, got {wrong}" in complaint("match", good, good, *FAST, *asked)
 
 
 # --- extract ---
@@ -338,6 +342,10 @@ def test_pairs_of_a_features_file_name_its_rows_and_an_interrupted_run_goes_on(p
     assert main(command) == 130
     assert "are kept" in capsys.readouterr().err
     assert not out.exists()
+    before = features.read_bytes()
+    assert main([*command, "--overwrite", "--out", str(features)]) == 2  # they would be lost
+    assert "holds the features that are to be matched" in capsys.readouterr().err
+    assert features.read_bytes() == before
     assert main([*command, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["new"] == 1

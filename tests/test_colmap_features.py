@@ -88,6 +88,23 @@ def test_photos_that_do_not_fit_are_left_and_told(place, capsys):
     assert "turn it upright on disk" in told["left"]["2.png"]
 
 
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        ("DELETE FROM cameras", "no camera of 0.png"),
+        ("DELETE FROM images WHERE image_id = 2", "lacks photos"),
+        ("UPDATE keypoints SET rows = rows + 5", "is broken"),
+        ("UPDATE matches SET data = CAST(x'ffffff7f' || substr(data, 5) AS BLOB)", "keypoints that it does not hold"),
+    ],
+)
+def test_a_database_that_colmap_would_stumble_over_is_told(place, capsys, damage, told):
+    with sqlite3.connect(place / "db") as tables:
+        tables.execute(damage)
+    assert main(asked(place)) == 2
+    assert told in capsys.readouterr().err
+    assert not (place / "db.features.h5").exists()
+
+
 def test_what_is_no_database_or_another_folder_is_told_and_nothing_is_written(place, tmp_path, capsys):
     tables = ("keypoints", "matches", "two_view_geometries")
     before = [rows(place / "db", table) for table in tables]
@@ -100,6 +117,8 @@ def test_what_is_no_database_or_another_folder_is_told_and_nothing_is_written(pl
     cv2.imwrite(str(tmp_path / "other" / "x.png"), np.zeros((30, 40), np.uint8))
     assert main(f"colmap-features {tmp_path}/other --database {place}/db".split()) == 2
     assert "share 0 photos" in capsys.readouterr().err
+    assert main([*asked(place), "--ratio", "7"]) == 2
+    assert "got 7" in capsys.readouterr().err
     cv2.imwrite(str(place / "photos" / "1.png"), synthetic.texture((200, 160), 3))
     assert main(asked(place)) == 2
     assert "another size in the database" in capsys.readouterr().err

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hynet
-from hynet import geometry
+from hynet import drawing, geometry
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
 from hynet.extractors.patchwise import Extractor
@@ -123,6 +123,16 @@ def test_two_photos_of_one_place_are_told_from_two_that_share_nothing(seen):
     assert different.place == "not the same place"
     assert not np.array_equal(same.draw(), different.draw())
     assert hynet.match_photos(first, second, matcher="nearest", ratio=0.8, **options).overlap > 0.9
+
+
+def test_where_nothing_tells_whether_it_is_one_place_the_caption_is_not_green():
+    first, second, _ = synthetic.photo_pair(7, (400, 300))
+    found = hynet.match_photos(first, second, model="rootsift", max_keypoints=400, matcher="nearest")
+    bare = replace(found, matches=replace(found.matches, confidence=None), overlap=None)
+    said, colours = zip(*bare._caption(bare.verdict), strict=True)
+    assert drawing.GREEN in [colour for _, colour in found._caption(found.verdict)]
+    assert drawing.GREEN not in colours
+    assert "".join(said).endswith("not known whether this is one place")
 
 
 def test_hundreds_of_improbable_matches_do_not_make_a_place():

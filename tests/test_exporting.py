@@ -107,6 +107,20 @@ def test_an_unknown_format_lists_the_known_ones(tmp_path):
         export(descriptors.TFeat(), tmp_path / "m.tflite")
 
 
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ("--model default --ratio nan", "the ratio must be above 0"),
+        ("--model default --support -3", "the support must be more than 0"),
+        ("--model rootsift", "no network 'rootsift'; choose default"),
+    ],
+)
+def test_what_cannot_be_exported_gets_one_sentence(asked, told, tmp_path, capsys):
+    assert main(f"export {asked} --to {tmp_path}/m.onnx".split()) == 2
+    assert told in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_integers_need_hynet_enough_patches_and_onnx(tmp_path, some):
     with pytest.raises(BadInput, match="only HyNet"):
         export_int8(descriptors.TFeat(), tmp_path / "m.onnx", some)

@@ -86,7 +86,7 @@ def write_xfeat(path: Path) -> None:
     onnx.save(model, path)
 
 
-def write_lighterglue(path: Path) -> None:
+def write_lighterglue(path: Path, said: str = "") -> None:
     """LighterGlue's inputs and outputs; every feature goes with the most similar one, as sure as they are similar."""
     onnx = pytest.importorskip("onnx")
     model = onnx.parser.parse_model(
@@ -110,6 +110,7 @@ def write_lighterglue(path: Path) -> None:
             scores = Squeeze (top, first)
         }"""
     )
+    model.doc_string = said
     onnx.save(model, path)
 
 
@@ -305,6 +306,19 @@ def test_lighterglue_is_for_xfeat(files, photos, capsys):
     assert "lighterglue.onnx does not take ratio" in capsys.readouterr().err
     assert main(f"match {photos}/a.png {photos}/b.png --matcher {files['xfeat']}".split()) == 2
     assert "no matcher recognises" in capsys.readouterr().err
+
+
+def test_matches_made_with_other_weights_of_the_matcher_are_not_gone_on_with(files, photos, tmp_path, capsys):
+    glue = tmp_path / "glue.onnx"
+    write_lighterglue(glue)
+    command = f"match {photos} --extractor {files['xfeat']} --matcher {glue} --out {tmp_path}/m.h5".split()
+    assert main(command) == 0
+    assert main(command) == 0
+    assert ", 0 of them new" in capsys.readouterr().out
+    write_lighterglue(glue, said="trained longer")
+    assert main(command) == 2
+    assert "other settings (matcher-weights was" in capsys.readouterr().err
+    assert main([*command, "--overwrite"]) == 0
 
 
 # --- in Python ---

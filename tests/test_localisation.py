@@ -162,6 +162,8 @@ def test_the_command_gives_poses_pictures_and_goes_on_past_what_is_no_photo(plac
 def test_what_is_no_map_is_told(place, tmp_path, capsys):
     assert main(f"localize {place}/queries/2.png --map {tmp_path}/none".split()) == 2
     assert "no map" in capsys.readouterr().err
+    assert main(f"localize {tmp_path}/none.jpg --map {place}/model".split()) == 2
+    assert "none of the 1 photos could be read: no photo" in capsys.readouterr().err
     with pytest.raises(BadData, match="holds no COLMAP model"):
         Map(tmp_path)
     other = tmp_path / "model"

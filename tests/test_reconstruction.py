@@ -372,6 +372,22 @@ def test_an_extractor_is_opened_once_and_its_features_file_gives_the_same_model(
     assert not (tmp_path / "again" / "features.h5").exists()
 
 
+def test_each_photo_may_have_its_own_known_camera(truth, photos: Path, done: Reconstructed, tmp_path: Path):
+    narrower = truth.K * np.array([[1.001], [1.001], [1]])
+    cameras = {f"{k}.png": colmap.pinhole_text(narrower if k == 2 else truth.K) for k in range(5)}
+    features = Path(done.model) / "features.h5"
+    run(photos, tmp_path / "model", features=features, camera=cameras)
+    found = {photo.name: photo.camera for photo in colmap.read_model(tmp_path / "model").photos}
+    assert len(found) == 5
+    np.testing.assert_allclose(found["2.png"].K, narrower)
+    assert found["0.png"] == found["4.png"]
+    np.testing.assert_allclose(found["0.png"].K, truth.K)
+    del cameras["3.png"]
+    with pytest.raises(BadInput, match=r"no camera of 3\.png"):
+        run(photos, tmp_path / "other", features=features, camera=cameras)
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize(
     ("damage", "told"),
     [

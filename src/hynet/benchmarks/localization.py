@@ -51,7 +51,7 @@ class LookedUp:
     degrees: Array  # (Q,) infinite where not located
     apart: Array  # (Q,) % of the largest distance between two cameras of the scene
     inliers: Array  # (Q,)
-    refused: Array  # (S,) bool, of photos of other places
+    refused: Array  # (S,) bool, of photos of other places; none where there was no map to look them up in
 
 
 def evaluate(
@@ -73,6 +73,7 @@ def evaluate(
             others = [view.photo for other, them in found.items() if other != name for view in them]
             progress(len(outcomes), len(methods), f"{method.name}: {name}")
             outcomes.setdefault(method.name, []).append(_looked_up(method, views, others, options))
+    looked_up = next(iter(outcomes.values()), [])
     return Evaluation(
         "localization",
         str(data),
@@ -84,12 +85,14 @@ def evaluate(
         lower_is_better=("rotation_error", "position_error"),
         notes=[
             setting.told(),
-            f"One photo of {options.every} is left out of the map and looked up in it, with its true focal length. "
+            f"One photo of {options.every} is left out of the map and looked up in it, with its true focal length "
+            f"({sum(len(each.located) for each in looked_up)} photos). "
             "located: % of them; within: % of them within 1 degree and 1% of the scene, which is the largest distance "
             "between two of its cameras; rotation_error (degrees), position_error (% of the scene), inliers: medians "
-            "over those that were located. The map is laid over the true cameras by its own.",
-            "refused: % of photos of other scenes that are said to be of another place. Intervals by bootstrap over "
-            "photos.",
+            "over those that were located. The map is made with true focal lengths, and laid over the true cameras by "
+            "its own.",
+            f"refused: % of photos of other scenes ({sum(len(each.refused) for each in looked_up)} photos) that are "
+            "said to be of another place. Intervals by bootstrap over photos.",
         ],
     )
 
@@ -120,12 +123,11 @@ def _looked_up(method: Method, views: Sequence[View], others: Sequence[Path], op
             for view in known:
                 (folder / view.photo.name).symlink_to(view.photo.resolve())
                 write_group(stored, view.photo.name, method.features(view.photo))
-        same = all(np.allclose(known[0].K, view.K) for view in known)
-        camera = colmap.pinhole_text(known[0].K) if same else "auto"
+        camera = {view.photo.name: colmap.pinhole_text(view.K) for view in known}
         try:
             reconstruct(folder, Path(place) / "model", features=file, pairs="exhaustive", ratio=RATIO, camera=camera)
         except colmap.NotReconstructed:
-            return LookedUp(nobody > 0, nobody + np.inf, nobody + np.inf, nobody, np.ones(len(strangers), bool))
+            return LookedUp(nobody > 0, nobody + np.inf, nobody + np.inf, nobody, np.zeros(0, bool))
         here = Map(Path(place) / "model", features=file, extractor=_Extractor(method.features))
         over = _similarity(colmap.read_model(Path(place) / "model"), {view.photo.name: view for view in known})
         found = [here.locate(view.photo, camera=colmap.pinhole_text(view.K)) for view in left_out]

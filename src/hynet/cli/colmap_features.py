@@ -46,7 +46,8 @@ def run(
         orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright).
         pairs: exhaustive, retrieval, sequence, or a file with two names a line; auto is exhaustive for up to 200 photos
             and retrieval beyond.
-        ratio: Keep a match only if it is nearer than this times the runner-up; by default as calibrated for the model.
+        ratio: Keep a match only if it is nearer than this times the runner-up; by default matches are kept by their
+            probability instead, as in `hynet match`.
     """
     settings = Settings(detector, model, max_keypoints, orientation=orientation, extractor=extractor)
     with bar() as progress:

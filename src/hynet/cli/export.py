@@ -10,10 +10,11 @@ Example: hynet export --model run/best.pt --to mine.onnx --ratio 0.9
 
 from __future__ import annotations
 
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from ..errors import need
+from ..errors import BadInput, need
 from ..patches import SUPPORT_SIGMAS
 from ..types import silent
 from . import Report
@@ -40,6 +41,10 @@ def run(
         trained_on: what they were trained on, for `hynet info`.
         licence: under which they may be used, for `hynet info`.
     """
+    if ratio is not None and not 0 < ratio <= 1:
+        raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.9 is usual.")
+    if not 0 < support < inf:
+        raise BadInput(f"the support must be more than 0 sigmas, got {support:g}; {SUPPORT_SIGMAS:g} is usual.")
     need("torch", "train", "exporting")
     from ..export import export_weights
     from ..export.descriptors import export_int8

@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import BadInput
 from ..extractors.folder import name_photos
 from ..extractors.settings import Settings
-from ..matchers import open_with_ratio
+from ..matchers import open_with_ratio, weights_of
 from ..sfm.matches_file import find_photos, match_pairs
 from ..sfm.pairs import from_file
 from ..system.machine import cores
@@ -52,7 +52,7 @@ def match_many(
             out,
             found_by,
             settings=settings,
-            options={"matcher": matcher, **options},
+            options={"matcher": matcher, "matcher_weights": weights_of(matcher), **options},
             geometry=geometry,
             threshold=threshold,
             jobs=len(cores()),

@@ -150,7 +150,9 @@ def run(
         device=device,
     )
     lines = [f"{len(found.matches)} matches, {found.verdict}."]
-    if found.overlap is not None:
+    if found.overlap is None:
+        lines += [f"It is {found.place}."]
+    else:
         lines += [f"This is {found.place} (probability that it is: {found.overlap:.2f})."]
     if found.geometry.why:
         lines += [f"Geometry: {found.geometry.name}, since {found.geometry.why}."]

@@ -11,6 +11,7 @@ from .model import MODEL_FILES, Model, ModelPhoto, as_arrays, read_model, write_
 from .package import NotReconstructed, pycolmap
 from .pose import AbsolutePose, absolute_pose
 from .sift import extract_sift, match_sift
+from .tables import check_database
 from .undistortion import bent, pinhole_camera, write_straight_model
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "absolute_pose",
     "as_arrays",
     "bent",
+    "check_database",
     "colmap_keypoints",
     "dense_points",
     "extract_sift",

@@ -47,6 +47,11 @@ class Store:
             self._numbers: dict[str, int] = {image.name: image.image_id for image in db.read_all_images()}
         except UnicodeDecodeError:
             raise BadData("the database names photos that are not UTF-8; delete it and run again.") from None
+        named = set(self._numbers.values())
+        if not all(data.id in named for frame in db.read_all_frames() for data in frame.image_ids):
+            raise BadData(
+                f"COLMAP cannot use {path}, which lacks photos that its frames name; delete it and run again."
+            )
         self._rigs: dict[int, int] = {rig.ref_sensor_id.id: rig.rig_id for rig in db.read_all_rigs()}  # of cameras
         self._verification = self._colmap.TwoViewGeometryOptions()
         self._verification.ransac.random_seed = SEED

@@ -146,6 +146,16 @@ def read_tables(path: Path) -> Iterator[Tables]:
         raise BadData(f"{path} is not a COLMAP database that can be read: {error}.") from None
 
 
+def check_database(path: Path) -> None:
+    """That of anyone, before COLMAP opens it: it believes what it reads, and a wrong count ends the process."""
+    with read_tables(path) as tables:
+        for _ in tables.matches():
+            pass  # read, and so checked
+        without = set(tables.names().values()) - tables.cameras().keys()
+    if without:
+        raise BadData(f"{path} holds no camera of {min(without)}; make it again.")
+
+
 def _connected(path: Path) -> sqlite3.Connection:
     address = f"{path.resolve().as_uri()}?mode=ro"
     try:

@@ -46,13 +46,15 @@ def compress(model: str | Path, patches: Array, to: str, path: str | Path) -> Co
         raise BadInput(f"a compressed model is a {SUFFIX} file, got {path.name!r}.")
     if len(patches) < FEWEST:
         raise BadInput(f"a code is learnt from {FEWEST} patches or more, got {len(patches)}.")
+    file = models().get(str(model), Path(model))
+    if file.is_dir():
+        raise BadInput(f"{model} is a folder, which does not fit into one file; `hynet export` it as .onnx first.")
     descriptor = load(model)
     if isinstance(descriptor, Compressed):
         raise BadInput(f"{model} is compressed already; give the model that it was made from.")
     CODES[kind].check(descriptor.dim, size)
     some = np.sort(np.random.default_rng(0).permutation(len(patches))[:EXAMPLES])
     code = CODES[kind].fit(descriptor.describe(patches[some]), size)
-    file = models().get(str(model), Path(model))
     about = {"code": to, "model": str(model) if not file.is_file() else f"model{file.suffix}"}
     with whole(path) as temporary:
         with temporary.open("wb") as out:

@@ -13,10 +13,9 @@ from itertools import pairwise
 import cv2
 import numpy as np
 
-from ..errors import BadInput
 from ..types import Array, Keypoints
 from . import orientation
-from .selection import best_rows, inside
+from .selection import best_rows, check, inside
 
 LAYERS = 3  # scales in an octave, as Lowe
 SIGMA, CAMERA_BLUR = 1.6, 0.5  # pixels: of the first Gaussian of an octave, and of what a camera does
@@ -40,8 +39,7 @@ class DoG:
     spread: bool = True  # over the photo, instead of the strongest anywhere
 
     def __post_init__(self) -> None:
-        if self.max_keypoints < 1:
-            raise BadInput(f"max_keypoints must be at least 1, got {self.max_keypoints}.")
+        check(self.max_keypoints, self.score_threshold)
 
     def __call__(self, image: Array, mask: Array | None = None) -> Keypoints:
         """(H, W) grey uint8 -> Keypoints, the best first. Only where the mask (H, W) is not zero."""

@@ -11,14 +11,14 @@ from typing import Any
 import cv2
 import numpy as np
 
-from ..errors import BadInput, BadWeights, need
+from ..errors import BadWeights, need
 from ..models import shipped
 from ..system.machine import cores
 from ..system.onnx_runtime import run, session
 from ..types import Array, Keypoints
 from . import orientation
 from .orientation import vertex
-from .selection import best, masked
+from .selection import best, check, masked
 
 SHIPPED = shipped("detector")["keynet"]
 
@@ -48,8 +48,7 @@ class KeyNet:
     spread: bool = True  # over the photo, instead of the strongest anywhere
 
     def __post_init__(self) -> None:
-        if self.max_keypoints < 1:
-            raise BadInput(f"max_keypoints must be at least 1, got {self.max_keypoints}.")
+        check(self.max_keypoints, self.score_threshold)
         network(self.weights or SHIPPED)  # a file that cannot be used is told of now
 
     @classmethod

@@ -12,6 +12,14 @@ from ..types import Array, Keypoints
 POOL, PER_CELL = 2, 8
 
 
+def check(max_keypoints: int, score_threshold: float | None) -> None:
+    """What every detector is asked for."""
+    if max_keypoints < 1:
+        raise BadInput(f"max_keypoints must be at least 1, got {max_keypoints}.")
+    if score_threshold is not None and not 0 <= score_threshold < np.inf:
+        raise BadInput(f"the score threshold must be 0 or more, got {score_threshold:g}; 0 keeps every keypoint.")
+
+
 def inside(xy: Array, mask: Array | None, shape: tuple[int, ...]) -> Array:
     """(N,) bool: where the mask (H, W) is not zero."""
     if mask is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..errors import HynetError
+from ..errors import HynetError, UnknownName, listed
 
 
 class Disagreement(HynetError):
@@ -25,6 +25,9 @@ def export_weights(model: str | Path, to: str | Path, about: Mapping[str, str]) 
         return "detector", keynet.export(keynet_network.load(weights), to, about)
     if str(model) in models():
         return "descriptor", descriptors.export(network(model), to, about)
+    if not Path(model).exists():
+        names = listed([*models(), *detectors])
+        raise UnknownName(f"no network {str(model)!r}; choose {names}, or give the path of a checkpoint or of weights.")
     state = read_state(model)
     if affnet.recognised(state):
         return "shape network", affine_network.export(affnet.from_state(state, str(model)), to, about)

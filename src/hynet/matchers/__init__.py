@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import BadInput
+from ..system import fingerprints
 from ..system.parts import FilePart, open_part
 from ..system.plugins import with_plugins
 from ..types import Features, Matches
@@ -55,3 +56,9 @@ def open_with_ratio(name_or_path: str | Path, ratio: float | None, fginn: float 
 def open_matcher(name_or_path: str | Path, **options: Any) -> Matcher:
     """A matcher by name, or by the path of its weights. Options are the matcher's own, such as the ratio of nearest."""
     return open_part(MATCHERS, name_or_path, "matcher", **options)
+
+
+def weights_of(name_or_path: str | Path) -> str | None:
+    """Fingerprint of a matcher's weights; None where its name alone makes it."""
+    found = None if str(name_or_path) in MATCHERS else fingerprints.weights(Path(name_or_path))
+    return None if found is None else found[:16]

@@ -1,9 +1,16 @@
-"""Matching by bits: for models that `hynet compress --to bits256` made, whose rows are signs."""
+"""Matching by bits: for models that `hynet compress --to bits256` made, whose rows are signs.
+
+Counts differing bits by faiss where it is installed, else by NumPy.
+"""
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
 
 import numpy as np
 
@@ -11,8 +18,9 @@ from ..errors import BadInput
 from ..system.machine import cores
 from ..types import Array, Features, Matches, need_features
 
-TILE = 2**17  # pairs compared at once: what is between the passes, 1 MB, stays in the cache
+TILE = 2**18  # pairs compared at once: what is between the passes, 1 or 2 MB, stays in the cache
 WORD = 64  # bits
+UNBUFFERED = 16  # numbers, NumPy's least: by default it copies short rows into a buffer, which takes longer than XOR
 
 
 @dataclass(frozen=True)
@@ -57,42 +65,80 @@ def pack(rows: Array) -> Array:
 def nearest(first: Array, second: Array) -> tuple[Array, Array, Array, Array]:
     """Words (N, W), (M, W) -> nearest (N,) in the second, its Hamming distance (N,), that of the runner-up (N,), and
     the least distance of each of the second (M,)."""
-    columns = np.ascontiguousarray(second.T)  # (W, M)
     shares = np.array_split(first, min(len(cores()), len(first)))
     with ThreadPoolExecutor(len(shares)) as pool:
-        found = list(pool.map(lambda share: _nearest(share, columns), shares))
+        found = list(pool.map(lambda share: _nearest(share, second), shares))
     best, least, runner_up = (np.concatenate([each[k] for each in found]) for k in range(3))
     return best, least, runner_up, np.minimum.reduce([each[3] for each in found])
 
 
-def _nearest(first: Array, columns: Array) -> tuple[Array, Array, Array, Array]:
-    """`nearest` on one core. columns: (W, M). Tiles share their memory: fresh pages would cost a fifth of the time."""
-    count = columns.shape[1]
-    kind = np.uint8 if WORD * len(columns) <= 256 else np.uint16  # bytes take half the time
-    # 256 does not fit into a byte: of so many bits, rows whose first words are opposite count one bit less.
-    most = min(WORD, np.iinfo(kind).max - WORD * (len(columns) - 1))
+def _nearest(first: Array, second: Array) -> tuple[Array, Array, Array, Array]:
+    """`nearest` on one core, tile by tile, all in the same memory: fresh pages would cost a fifth of the time."""
+    tile = max(1, min(len(first), TILE // len(second)))
+    measure = (by_numpy if _faiss() is None else by_faiss)(second, tile)
     best = np.empty(len(first), np.int64)
-    least, runner_up = np.empty((2, len(first)), kind)
-    of_columns = np.full(count, np.iinfo(kind).max, kind)
-    tile = max(1, min(len(first), TILE // count))
-    words, bytes_, sums = (np.empty((tile, count), each) for each in (np.uint64, np.uint8, kind))
+    least, runner_up = np.empty((2, len(first)), np.int64)
+    of_columns = np.full(len(second), np.iinfo(np.int64).max)
     for start in range(0, len(first), tile):
         here = slice(start, start + tile)
-        some = first[here]
-        different, counts, apart = (buffer[: len(some)] for buffer in (words, bytes_, sums))
-        for word, others in enumerate(columns):
-            np.bitwise_xor(some[:, word, None], others, out=different)
-            np.bitwise_count(different, out=counts)
-            if word:
-                np.add(apart, counts, out=apart)
-            else:
-                np.minimum(counts, most, out=apart)
-        rows, winner = np.arange(len(some)), apart.argmin(1)
+        apart = measure(first[here])  # (tile, M)
+        rows, winner = np.arange(len(apart)), apart.argmin(1)
         best[here], least[here] = winner, apart[rows, winner]
         np.minimum(of_columns, apart.min(0), out=of_columns)
-        apart[rows, winner] = np.iinfo(kind).max
+        apart[rows, winner] = np.iinfo(apart.dtype).max
         runner_up[here] = apart.min(1)
-    return best, least.astype(np.int64), runner_up.astype(np.int64), of_columns.astype(np.int64)
+    return best, least, runner_up, of_columns
+
+
+# --- distances of a tile: words (n, W) -> (n, M), in memory that the next call uses again ---
+
+
+def by_faiss(second: Array, tile: int) -> Callable[[Array], Array]:
+    """Half the time of NumPy's, which writes down what lies between XOR and sum."""
+    faiss = _faiss()
+    assert faiss is not None
+    codes, size = np.ascontiguousarray(second).view(np.uint8), second.shape[1] * WORD // 8
+    apart = np.empty((tile, len(second)), np.int32)
+
+    def measure(some: Array) -> Array:
+        pointers = [faiss.swig_ptr(each) for each in (np.ascontiguousarray(some).view(np.uint8), codes, apart)]
+        faiss.hammings(*pointers[:2], len(some), len(second), size, pointers[2])
+        return apart[: len(some)]
+
+    return measure
+
+
+def by_numpy(second: Array, tile: int) -> Callable[[Array], Array]:
+    columns = np.ascontiguousarray(second.T)  # (W, M)
+    kind = np.uint8 if WORD * len(columns) <= 256 else np.uint16  # bytes take half the time
+    # 256 does not fit into a byte: of so many bits, rows whose first words are opposite count one bit less.
+    words, bytes_, sums = (np.empty((tile, len(second)), each) for each in (np.uint64, np.uint8, kind))
+    most = np.full_like(bytes_, min(WORD, np.iinfo(kind).max - WORD * (len(columns) - 1)))  # NumPy is slow with one
+
+    def measure(some: Array) -> Array:
+        different, counts, apart = (buffer[: len(some)] for buffer in (words, bytes_, sums))
+        usual = np.setbufsize(UNBUFFERED)
+        try:
+            for word, others in enumerate(columns):
+                np.bitwise_xor(some[:, word, None], others, out=different)
+                np.bitwise_count(different, out=counts)
+                if word:
+                    np.add(apart, counts, out=apart)
+                else:
+                    np.minimum(counts, most[: len(some)], out=apart)
+        finally:
+            np.setbufsize(usual)
+        return apart
+
+    return measure
+
+
+@cache
+def _faiss() -> ModuleType | None:
+    try:
+        return importlib.import_module("faiss")
+    except ImportError:
+        return None
 
 
 def _words(packed: Array) -> Array:

@@ -6,6 +6,7 @@ Exact search by blocked matrix products: memory stays below 100 MB however many 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 
@@ -46,8 +47,7 @@ def match(
         sizes = f"{a.descriptors.shape[1]} and {b.descriptors.shape[1]}"
         raise BadInput(f"descriptors of size {sizes} cannot be compared; describe both photos with one model.")
     ratio = a.ratio if ratio is None else ratio
-    if ratio is not None and not 0 < ratio <= 1:
-        raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.8 is usual, 1 keeps all.")
+    check_ratio(ratio)
     if fginn is not None and not fginn >= 0:
         raise BadInput(f"fginn must be 0 pixels or more, got {fginn:g}; 10 is usual.")
     first, second = (np.ascontiguousarray(features.descriptors, np.float32) for features in (a, b))  # (N, D), (M, D)
@@ -68,6 +68,12 @@ def match(
         ratios = np.divide(distances, limits, out=np.ones_like(distances), where=limits > 0)  # equal to both: no choice
         found = replace(found, confidence=confidence(a, b, rows, best[rows], ratios))
     return found if ratio is None or ratio == 1 else found[distances < ratio * limits]  # 1 keeps everything, ties too
+
+
+def check_ratio(ratio: float | None) -> None:
+    """For whoever has long work to do before matching."""
+    if ratio is not None and not (isinstance(ratio, Real) and 0 < ratio <= 1):
+        raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio}; 0.8 is usual, 1 keeps all.")
 
 
 def nearest(first: Array, second: Array) -> tuple[Array, Array, Array]:

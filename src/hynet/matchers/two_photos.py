@@ -80,10 +80,7 @@ class MatchedPhotos:
             counts = " and ".join(str(len(each)) for each in keypoints)
             words = [(f"{counts} keypoints, the strongest shown", drawing.INK)]
             return drawing.keypoints(self._in_colour(), keypoints, words, sizes=sizes)
-        verdict = f"{self.verdict}; {note}" if note else self.verdict
-        caption = [(f"{len(self.matches)} matches, ", drawing.INK), (verdict, drawing.GREEN)]
-        if self.overlap is not None and self.overlap < UNCLEAR[1]:
-            caption = [(f"{self.place}: ", drawing.RED), (f"{len(self.matches)} matches, {verdict}", drawing.FAINT)]
+        caption = self._caption(f"{self.verdict}; {note}" if note else self.verdict)
         if show == "matches":
             return drawing.matches(self._in_colour(), keypoints, self.matches, green, caption, sizes=sizes)
         if show != "patches":
@@ -96,6 +93,15 @@ class MatchedPhotos:
             for side, (photo, points) in enumerate(zip(self.photos, keypoints, strict=True))
         )
         return drawing.patches(first, second, green[some], [*caption, (", nearest first", drawing.FAINT)])
+
+    def _caption(self, verdict: str) -> drawing.Words:
+        """Green only where the photos are known to show one place."""
+        counted = f"{len(self.matches)} matches, "
+        if self.overlap is None:
+            return [(f"{counted}{verdict}; ", drawing.INK), (self.place, drawing.FAINT)]
+        if self.overlap < UNCLEAR[1]:
+            return [(f"{self.place}: ", drawing.RED), (f"{counted}{verdict}", drawing.FAINT)]
+        return [(counted, drawing.INK), (verdict, drawing.GREEN)]
 
     def _in_colour(self) -> list[Array]:
         return [drawing.picture_of(each) for each in self.features]

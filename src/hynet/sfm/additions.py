@@ -20,7 +20,7 @@ from ..extractors.folder import extract_all, name_photos
 from ..extractors.hloc_file import read_h5, unit_features
 from ..extractors.settings import Settings
 from ..matchers.consensus import Consensus
-from ..matchers.nearest import Nearest
+from ..matchers.nearest import Nearest, check_ratio
 from ..system.locks import alone
 from ..system.machine import cores
 from ..types import Array, Progress, silent
@@ -57,6 +57,8 @@ def add_features(
     database = Path(database)
     if not database.is_file():
         raise DataNotFound(f"no database {database}; `colmap feature_extractor` makes one, or `hynet reconstruct`.")
+    check_ratio(ratio)
+    colmap.check_database(database)
     file = Path(features or database.with_name(f"{database.name}.features.h5"))
     named = name_photos(photos)
     settings = settings or Settings(max_keypoints=4096)

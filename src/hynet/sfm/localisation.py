@@ -210,6 +210,8 @@ def locate_all(
             except UnreadableImage as error:
                 told[name] = Located(False, 0, 0.0, 0, ()).told() | {"why": str(error)}
             progress(done, len(named), name)
+    if told and all("why" in each for each in told.values()):
+        raise BadInput(f"none of the {len(told)} photos could be read: {next(iter(told.values()))['why']}")
     return told
 
 

@@ -116,6 +116,8 @@ def _features(
     """The file that holds them, and the photos that are not in it."""
     extract = settings.open_extractor()
     if isinstance(extract, FeaturesFile):
+        if extract.path.resolve() == out.resolve():
+            raise BadInput(f"{out} holds the features that are to be matched; choose another file for the matches.")
         known = set(h5_names(extract.path))
         names = dict.fromkeys(name for pair in pairs for name in pair)
         return extract.path, {
@@ -162,8 +164,6 @@ class _Parts:
         if wrong[self.folder]:
             shutil.rmtree(self.folder)
         self._goes_on = out.exists() and not wrong[out]  # what is in the file is kept
-        with whole(note) as temporary:
-            temporary.write_text(self.settings)
 
     def add(self, pair: Pair, made_from: str, found: Mapping[str, Array]) -> None:
         name = group_name(*pair)
@@ -174,6 +174,8 @@ class _Parts:
 
     def flush(self) -> None:
         if self._waiting:
+            with whole(self.folder / "settings.json") as temporary:  # first: it says what the others are
+                temporary.write_text(self.settings)
             with whole(self.folder / f"{len(self._files()):06d}.npz") as temporary, temporary.open("wb") as file:
                 np.savez(file, **self._waiting)  # type: ignore[arg-type]
             self._waiting = {}
@@ -223,7 +225,7 @@ class _Parts:
             for pair in asked:
                 group = file[group_name(*pair)]
                 counts[pair] = int((group["matches0"][()] >= 0).sum()), int(group["inliers0"][()].sum())
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)  # not there where no pair was new
         return counts
 
     def _files(self) -> list[Path]:

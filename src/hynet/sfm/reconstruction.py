@@ -19,7 +19,7 @@ from ..extractors.hloc_file import FeaturesFile, h5_names, read_h5
 from ..extractors.settings import Settings
 from ..matchers.consensus import Consensus
 from ..matchers.hloc_matches import MatchesFile
-from ..matchers.nearest import Nearest
+from ..matchers.nearest import Nearest, check_ratio
 from ..system import fingerprints
 from ..system.files import as_path, make_folder
 from ..system.locks import alone
@@ -44,7 +44,7 @@ def reconstruct(
     matches: str | Path | None = None,
     pairs: str = "auto",
     ratio: float | None = None,
-    camera: str = "auto",
+    camera: str | Mapping[str, str] = "auto",
     mapper: str = "incremental",
     jobs: int = 0,
     overwrite: bool = False,
@@ -59,7 +59,8 @@ def reconstruct(
         With `matches`: those that are in that file, too.
     ratio: of a ratio test; None: matches are kept that are probably right (the matcher "consensus"), or, of keypoints
         without size, mutual ones.
-    camera: "auto" (by EXIF), "shared" (one for all photos of a size), or a known one such as "PINHOLE,fx,fy,cx,cy".
+    camera: "auto" (by EXIF), "shared" (one for all photos of a size), or a known one such as "PINHOLE,fx,fy,cx,cy", of
+        all photos or of each by its name.
     jobs: processes that describe and threads that match; 0 means one per core.
     overwrite: make the model anew where `out` has one made with other settings or photos, instead of refusing.
     """
@@ -71,7 +72,7 @@ def reconstruct(
     settings = settings or Settings(max_keypoints=KEYPOINTS)
     if not isinstance(settings, Settings):
         raise BadInput(f"settings must be hynet.extractors.settings.Settings, got {type(settings).__name__}.")
-    _check_ratio(ratio)
+    check_ratio(ratio)
     if features is not None:
         _check_unused(settings, features)
     extract = settings.open_extractor() if features is None else None
@@ -115,19 +116,17 @@ def _folder(photos: str | Path) -> Path:
     return Path(photos)
 
 
-def _check(photos: Mapping[str, Path], pairs: str, camera: str, mapper: str) -> None:
+def _check(photos: Mapping[str, Path], pairs: str, camera: str | Mapping[str, str], mapper: str) -> None:
     """What would fail after hours is told at once."""
     if len(photos) < 2:
         raise NotReconstructed("one photo is not enough; a reconstruction needs two or more that overlap.")
     pairing.check(pairs, photos)
     choose(colmap.MAPPERS, mapper, "mapper")
-    if camera not in ("auto", "shared"):
-        colmap.parse_camera(camera, (1, 1))
-
-
-def _check_ratio(ratio: float | None) -> None:
-    if ratio is not None and not (isinstance(ratio, int | float) and 0 < ratio <= 1):
-        raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio}; 0.8 is usual, 1 keeps all.")
+    if isinstance(camera, Mapping) and (without := next((name for name in photos if name not in camera), None)):
+        raise BadInput(f"no camera of {without} is given; give one of each photo, by its name.")
+    for each in camera.values() if isinstance(camera, Mapping) else [camera]:
+        if each not in ("auto", "shared"):
+            colmap.parse_camera(each, (1, 1))
 
 
 def _check_unused(settings: Settings, features: str | Path) -> None:
@@ -152,10 +151,14 @@ def _open_matches(
 
 
 def _options(
-    settings: Settings, features: str | Path | None, matches: str | Path | None, ratio: float | None, camera: str
+    settings: Settings,
+    features: str | Path | None,
+    matches: str | Path | None,
+    ratio: float | None,
+    camera: str | Mapping[str, str],
 ) -> dict[str, Any]:
     """What matches depend on, by the names of the command's options, for who runs it again."""
-    matched_with: dict[str, Any] = {"ratio": ratio, "camera": camera}
+    matched_with: dict[str, Any] = {"ratio": ratio, "camera": camera if isinstance(camera, str) else dict(camera)}
     if matches is not None:
         matched_with["matches"] = f"{Path(matches).name} {fingerprints.content(Path(matches))[:16]}"
     if features is not None:
@@ -192,7 +195,7 @@ def _missing(photos: Mapping[str, Path], file: Path) -> dict[str, str]:
     return missing
 
 
-def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: str) -> None:
+def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: str | Mapping[str, str]) -> None:
     """Those that are not there yet, all at once, so that a killed run cannot change their order."""
     known = set(store.names)
     new = [name for name in photos if name not in known]
@@ -205,7 +208,8 @@ def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: st
             features = read_h5(file, name, photos[name])
             if features.descriptors.shape[1] != width:
                 raise BadData(f"{file} holds descriptors of sizes {width} and {features.descriptors.shape[1]}.")
-            seen_with = _camera(camera, features.image_size, photos[name])
+            asked = camera[name] if isinstance(camera, Mapping) else camera
+            seen_with = _camera(asked, features.image_size, photos[name])
             if camera == "shared":
                 number = of_size.get(seen_with.size)
             else:

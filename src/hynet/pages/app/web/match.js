@@ -197,9 +197,10 @@ export function draw() {
 const GEOMETRIES = {fundamental: "a fundamental matrix", essential: "an essential matrix", homography: "a homography", "shared-focal": "two cameras of one focal length"};
 
 function verdict(told) {
-  const inliers = told.geometry === "none" ? make("b", {}, "not verified") : make("b", {className: told.inliers ? "good" : "bad"}, `${count(told.inliers)} inliers`);
+  const inliers = told.geometry === "none" ? make("b", {}, "not verified") : make("b", {className: told.overlap >= .5 ? "good" : told.inliers ? "" : "bad"}, `${count(told.inliers)} inliers`);
   const why = told.why ? ` (${told.why})` : "";
-  const place = told.overlap === null ? "" : make("span", {className: "faint"}, `; ${told.place} (probability ${told.overlap.toFixed(2)})`);
+  const probability = told.overlap === null ? "" : ` (probability ${told.overlap.toFixed(2)})`;
+  const place = make("span", {className: "faint"}, `; ${told.place}${probability}`);
   return [make("b", {}, `${count(told.matches)} matches`), ", ", inliers, place,
     told.geometry === "none" ? "" : make("span", {className: "faint"}, `. Inliers of ${GEOMETRIES[told.geometry] ?? told.geometry}${why}.`)];
 }
