@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from .. import __version__
 from ..errors import BadInput, HynetError
+from .progress import for_machines
 from .stopping import leave_stdout, listen_to_sigterm, refusal, stopped
 
 Value = TypeVar("Value")
@@ -78,6 +79,7 @@ def main(args: list[str] | None = None) -> int:
     try:
         as_json, verbose = "--json" in args, not {"-v", "--verbose"}.isdisjoint(args)
         args = [arg for arg in args if arg not in EVERYWHERE]
+        for_machines(as_json)
         if args[:1] == ["help"]:
             args = [*args[1:2], "--help"]
         if not args or args[0] in ("-h", "--help"):

@@ -15,7 +15,7 @@ from .. import colmap, images
 from ..colmap import NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
 from ..extractors.folder import extract_all, find_masks, name_photos
-from ..extractors.hloc_file import FeaturesFile, h5_names, read_h5
+from ..extractors.hloc_file import FeaturesFile, are_features, h5_names, read_h5
 from ..extractors.settings import Settings
 from ..matchers.consensus import Consensus
 from ..matchers.hloc_matches import MatchesFile
@@ -180,7 +180,7 @@ def _enough(count: int, unreadable: Mapping[str, str]) -> dict[str, str]:
 
 def _missing(photos: Mapping[str, Path], file: Path) -> dict[str, str]:
     """Which photos a features file does not know."""
-    if not file.is_file():
+    if not are_features(file):
         raise DataNotFound(f"no features file {file}; `hynet extract` makes one.")
     known = set(h5_names(file))
     missing = {name: f"{name} has no features in {file}." for name in photos if name not in known}
