@@ -190,14 +190,15 @@ connect = clusters.DaskWorkers._connect
 
 
 @pytest.mark.slow
-def test_photos_that_hang_or_eat_memory_are_quarantined(dask, photos, undisturbed, tmp_path):
+def test_photos_that_hang_or_eat_memory_are_quarantined(dask, photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(collecting, "TOGETHER", 2)
     poisoned = shutil.copytree(photos, tmp_path / "photos")
     shutil.copy(photos / "00.png", poisoned / "hangs.png")
     shutil.copy(photos / "00.png", poisoned / "eats.png")
     with open_cluster(dask.address) as there:
-        done = extract_collection([poisoned], tmp_path / "out", SETTINGS, cluster=there, watchdog=4)
+        done = extract_collection([poisoned], tmp_path / "out", SETTINGS, cluster=there, watchdog=15)
     assert set(done.quarantined) == {"eats.png", "hangs.png"}
-    assert "took more than 4 seconds" in done.quarantined["hangs.png"]
+    assert "took more than 15 seconds" in done.quarantined["hangs.png"]
     assert "not enough memory" in done.quarantined["eats.png"]
     assert done.photos == 24
 

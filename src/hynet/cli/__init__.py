@@ -31,6 +31,7 @@ Value = TypeVar("Value")
 COMMANDS = {
     "match": "match two photos and see it",
     "extract": "features of photos into one HDF5 file, as hloc reads it",
+    "pairs": "which photos of a collection to match, by how alike they look",
     "calibrate": "find the support width, ratio and inlier threshold for your own photos",
     "reconstruct": "a 3-D model from a folder of photos, in COLMAP's format",
     "colmap-features": "our features and matches into a COLMAP database, beside those in it",

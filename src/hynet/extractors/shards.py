@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -73,7 +74,7 @@ def extract_batch(task: PartTask, photos: Sequence[Photo]) -> dict[str, str]:
     """One part, whole or not at all; name -> why it could not be read."""
     extract = _opened(task.made.settings)
     unreadable = {}
-    with whole(task.parts / f"{photos[0].place:03}.h5") as temporary, h5py.File(temporary, "w") as file:
+    with _written_at_once(task.parts / f"{photos[0].place:03}.h5") as file:
         for photo in photos:
             group = file.create_group(photo.name)
             try:
@@ -92,7 +93,7 @@ def extract_batch(task: PartTask, photos: Sequence[Photo]) -> dict[str, str]:
 
 def quarantine(shard: Shard, photo: Photo, why: str) -> None:
     """A part that says why it has no features of this photo."""
-    with whole(shard.parts / f"{photo.place:03}.h5") as temporary, h5py.File(temporary, "w") as file:
+    with _written_at_once(shard.parts / f"{photo.place:03}.h5") as file:
         file.create_group(photo.name).attrs["quarantined"] = why
 
 
@@ -115,19 +116,18 @@ def assemble(made: Made, shards: Sequence[Shard]) -> list[str]:
         parts = sorted(shard.parts.glob("[0-9]*.h5"))
         if shard.file.exists():  # by someone who was taken for dead
             continue
-        with whole(shard.file) as temporary:
-            with h5py.File(temporary, "w") as file:
-                file.attrs["settings"] = made.noted
-                write_settings(file, made.ratio, made.thresholds)
-                for part in parts:
-                    with open_features(part) as stored, reading(part):
-                        for name in shard.names:
-                            if name in stored and name not in file:
-                                stored.copy(name, file, name)
-                for name in shard.names:
-                    if name not in file:
-                        raise BadData(f"{shard.parts} lacks {name}; run the same command again.")
-                    rows.append(_row(shard, name, file[name]))
+        with _written_at_once(shard.file) as file:
+            file.attrs["settings"] = made.noted
+            write_settings(file, made.ratio, made.thresholds)
+            for part in parts:
+                with open_features(part) as stored, reading(part):
+                    for name in shard.names:
+                        if name in stored and name not in file:
+                            stored.copy(name, file, name)
+            for name in shard.names:
+                if name not in file:
+                    raise BadData(f"{shard.parts} lacks {name}; run the same command again.")
+                rows.append(_row(shard, name, file[name]))
             write_rows(shard.file.with_suffix(".parquet"), rows)  # before the shard itself, which vouches for it
         shutil.rmtree(shard.parts, ignore_errors=True)
     return [shard.file.name for shard in shards]
@@ -142,6 +142,17 @@ def look_at(task: None, photos: Sequence[Photo]) -> list[tuple[Array, Array] | N
         except BadInput:  # who extracts will say so
             found.append(None)
     return found
+
+
+@contextmanager
+def _written_at_once(path: Path) -> Iterator[Any]:
+    """An HDF5 file that is made in memory: where a disk is full, HDF5 itself may take the process with it."""
+    with whole(path) as temporary:
+        with h5py.File(temporary.name, "w", driver="core", backing_store=False) as file:
+            yield file
+            file.flush()
+            content = file.id.get_file_image()
+        temporary.write_bytes(content)
 
 
 def _row(shard: Shard, name: str, group: Any) -> Row:
