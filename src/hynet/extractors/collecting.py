@@ -119,7 +119,7 @@ class _Todo:
         watchdog: float,
     ) -> None:
         self.total = sum(map(len, shards.values()))
-        self.finished = 0  # photos
+        self.finished = sum(len(names) for file, names in shards.items() if (out / file).exists())  # photos
         self._named, self._masks, self._made, self._watchdog = named, masks, made, watchdog
         self._open: dict[Path, tuple[Shard, set[str]]] = {}  # parts -> shard, photos that are not done
         self._complete: deque[Shard] = deque()
@@ -147,7 +147,6 @@ class _Todo:
     def _each(self, out: Path, shards: Mapping[str, list[str]]) -> Iterator[Batch]:
         for file, names in shards.items():
             if (out / file).exists():
-                self.finished += len(names)
                 continue
             shard = Shard(out.absolute() / file, out.absolute() / ".parts" / Path(file).stem, tuple(names))
             done_before = names_in_parts(shard)
@@ -171,6 +170,7 @@ def _work(cluster: Cluster, todo: _Todo, progress: Progress) -> int:
     """Photos that were extracted."""
     new = 0
     todo.together = max(1, min(TOGETHER, todo.total // (4 * cluster.slots())))
+    progress(todo.finished, todo.total, "extracting")
     for batch, result in done(cluster, todo.next):
         if batch.function == ASSEMBLE:
             if isinstance(result, Failed):
