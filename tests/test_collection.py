@@ -21,7 +21,7 @@ from hynet.extractors.collecting import extract_collection
 from hynet.extractors.collection import read_index
 from hynet.extractors.folder import extract_all
 from hynet.extractors.hloc_file import h5_fingerprints, h5_names, read_h5
-from hynet.extractors.manifest import at_hand, list_photos
+from hynet.extractors.manifest import fetched, find_addresses
 from hynet.extractors.settings import Settings
 from hynet.system.cluster import open_cluster
 from test_features import write_photos
@@ -143,18 +143,18 @@ def test_other_settings_are_refused_and_replaced_only_when_asked(made, photos, c
 def test_lists_are_folders_patterns_and_tables(photos, tmp_path):
     import pyarrow
 
-    everything = list_photos([photos])
+    everything = find_addresses([photos])
     assert everything["below/5.png"] == str(photos / "below" / "5.png")
-    assert list(list_photos([f"{photos}/*.png"])) == NAMES
-    assert list(list_photos([f"{photos}/**/5.png"])) == ["below/5.png"]
+    assert list(find_addresses([f"{photos}/*.png"])) == NAMES
+    assert list(find_addresses([f"{photos}/**/5.png"])) == ["below/5.png"]
     (tmp_path / "list.csv").write_text(f"Path,name\n{photos}/1.png,one\n{photos}/2.png,two\n")
-    assert list_photos([tmp_path / "list.csv"]) == {"one": f"{photos}/1.png", "two": f"{photos}/2.png"}
+    assert find_addresses([tmp_path / "list.csv"]) == {"one": f"{photos}/1.png", "two": f"{photos}/2.png"}
     table = pyarrow.table({"size": [1], "photo": ["3.png"]})
     parquet.write_table(table, photos.parent / "list.parquet")
-    assert list_photos([photos.parent / "list.parquet"]) == {"3.png": f"{photos.parent}/3.png"}
+    assert find_addresses([photos.parent / "list.parquet"]) == {"3.png": f"{photos.parent}/3.png"}
     remote = pyarrow.table({"path": ["s3://bucket/a/b.jpg", "/c/../d.jpg", "../e.jpg"]})
     parquet.write_table(remote, tmp_path / "list.parquet")
-    assert list_photos([tmp_path / "list.parquet"]) == {
+    assert find_addresses([tmp_path / "list.parquet"]) == {
         "bucket/a/b.jpg": "s3://bucket/a/b.jpg",
         "d.jpg": "/c/../d.jpg",
         "e.jpg": f"{tmp_path}/../e.jpg",
@@ -163,15 +163,15 @@ def test_lists_are_folders_patterns_and_tables(photos, tmp_path):
 
 def test_photos_of_other_places_are_read_through_fsspec_and_http(photos, capsys):
     expected = images.read(photos / "0.png")
-    assert np.array_equal(images.read(at_hand(f"file://{photos}/0.png")), expected)
-    assert "below/5.png" in list_photos([f"file://{photos}"])
-    assert list(list_photos([f"file://{photos}/*.png"])) == NAMES
+    assert np.array_equal(images.read(fetched(f"file://{photos}/0.png")), expected)
+    assert "below/5.png" in find_addresses([f"file://{photos}"])
+    assert list(find_addresses([f"file://{photos}/*.png"])) == NAMES
     handler = partial(SimpleHTTPRequestHandler, directory=photos)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         address = f"http://127.0.0.1:{server.server_port}/0.png"
-        assert list_photos([address]) == {f"127.0.0.1:{server.server_port}/0.png": address}
-        assert np.array_equal(images.read(at_hand(address)), expected)
+        assert find_addresses([address]) == {f"127.0.0.1:{server.server_port}/0.png": address}
+        assert np.array_equal(images.read(fetched(address)), expected)
         server.shutdown()
 
 
@@ -187,7 +187,7 @@ def test_photos_of_other_places_are_read_through_fsspec_and_http(photos, capsys)
 def test_a_list_that_cannot_be_used_gets_one_sentence(tmp_path, content, sentence):
     (tmp_path / "list.csv").write_text(content)
     with pytest.raises((BadInput, DataNotFound), match=sentence):
-        list_photos([tmp_path / "list.csv"])
+        find_addresses([tmp_path / "list.csv"])
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_a_list_that_cannot_be_used_gets_one_sentence(tmp_path, content, sentenc
 )
 def test_what_is_not_there_gets_one_sentence(given):
     with pytest.raises((BadInput, DataNotFound, ImportError)):
-        list_photos([given])
+        find_addresses([given])
 
 
 # --- Readers ---

@@ -13,7 +13,7 @@ import pytest
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadInput, MissingExtra
-from hynet.extractors.collection import Row, write_index, write_rows
+from hynet.extractors.collection import IndexRow, write_index, write_rows
 from hynet.extractors.folder import extract_all
 from hynet.extractors.hloc_file import write_group
 from hynet.extractors.settings import Settings
@@ -52,7 +52,8 @@ def write_collection(folder: Path, photos: dict[str, np.ndarray], size: int = 20
         shards[shard] = names[start : start + size]
         write_file(folder / shard, {name: photos[name] for name in shards[shard]})
         write_rows(
-            (folder / shard).with_suffix(".parquet"), [Row(name, shard, 200, name, "done") for name in shards[shard]]
+            (folder / shard).with_suffix(".parquet"),
+            [IndexRow(name, shard, 200, name, "done") for name in shards[shard]],
         )
     write_index(folder, shards.items())
     return folder

@@ -24,10 +24,10 @@ from ..system.locks import alone
 from ..types import Progress, silent
 from .collection import INDEX, SHARD, read_index, write_index
 from .folder import find_masks, settings_problem, settings_text, settled_orientation, weights_of
-from .manifest import list_photos
+from .manifest import find_addresses
 from .patchwise import Extractor
 from .settings import Settings
-from .shards import ASSEMBLE, EXTRACT, LOOK, Made, PartTask, Photo, Shard, names_in_parts, quarantine
+from .shards import ASSEMBLE, EXTRACT, LOOK, ListedPhoto, Made, PartTask, Shard, names_in_parts, quarantine
 from .standing import some_of, too_many, turns_between
 
 _LOG = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ def extract_collection(
         raise BadInput(
             f"{out} is a folder; give the name of a file in it, such as {out / 'features.h5'}, or a new folder."
         )
-    named = list_photos(photos)
+    named = find_addresses(photos)
     settings = settings or Settings()
     masks = find_masks(settings.mask, {name: Path(name) for name in named})
     extract = settings.open_extractor()  # a wrong name is told here, before anything is written
@@ -133,7 +133,7 @@ class _Todo:
             return Batch(ASSEMBLE, self._made, (self._complete.popleft(),), ASSEMBLING)
         return None
 
-    def done(self, task: PartTask, photos: Sequence[Photo]) -> None:
+    def done(self, task: PartTask, photos: Sequence[ListedPhoto]) -> None:
         self.finished += len(photos)
         shard, waiting = self._open[task.parts]
         waiting -= {photo.name for photo in photos}
@@ -157,7 +157,7 @@ class _Todo:
                 continue
             self._open[shard.parts] = shard, waiting
             photos = [
-                Photo(name, self._named[name], place, str(self._masks[name]) if name in self._masks else None)
+                ListedPhoto(name, self._named[name], place, str(self._masks[name]) if name in self._masks else None)
                 for place, name in enumerate(names)
                 if name in waiting and name in self._named  # an earlier list may have had more
             ]
@@ -193,7 +193,7 @@ def _orientation(named: Mapping[str, str], cluster: Cluster, watchdog: float, pr
     if len(named) < 2:
         return "gradient"
     names = list(named)
-    photos = [Photo(names[k], named[names[k]], k) for k in some_of(len(names))]
+    photos = [ListedPhoto(names[k], named[names[k]], k) for k in some_of(len(names))]
     batches = iter([Batch(LOOK, None, (photo,), watchdog) for photo in photos])
     seen = {}
     for batch, result in done(cluster, partial(next, batches, None)):

@@ -22,7 +22,7 @@ SHARD = 256  # photos
 
 
 @dataclass(frozen=True)
-class Row:
+class IndexRow:
     """One photo in the index."""
 
     photo: str
@@ -86,7 +86,7 @@ def read_index(path: Path, columns: list[str] | None = None) -> dict[str, list[A
         raise BadData(f"{path} is not the index of a collection ({type(error).__name__}); delete it.") from None
 
 
-def write_rows(path: Path, rows: Iterable[Row]) -> None:
+def write_rows(path: Path, rows: Iterable[IndexRow]) -> None:
     """The rows of one shard."""
     with whole(path) as temporary:
         need("pyarrow.parquet", "cluster", "a collection").write_table(_table(rows), temporary)
@@ -104,14 +104,14 @@ def write_index(folder: Path, shards: Iterable[tuple[str, list[str]]]) -> None:
             if (folder / shard).exists():
                 index.write_table(parquet.read_table(rows))
             else:
-                index.write_table(_table(Row(name, shard) for name in names))
+                index.write_table(_table(IndexRow(name, shard) for name in names))
 
 
-def _table(rows: Iterable[Row]) -> Any:
+def _table(rows: Iterable[IndexRow]) -> Any:
     return need("pyarrow", "cluster", "a collection").Table.from_pylist([vars(row) for row in rows], _schema())
 
 
 def _schema() -> Any:
     pyarrow = need("pyarrow", "cluster", "a collection")
     kinds = {"rows": pyarrow.int32()}
-    return pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in Row.__dataclass_fields__])
+    return pyarrow.schema([(name, kinds.get(name, pyarrow.string())) for name in IndexRow.__dataclass_fields__])

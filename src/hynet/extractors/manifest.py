@@ -28,7 +28,7 @@ WILD = re.compile(r"[*?\[]")
 TRIES = 3  # of a photo that is fetched
 
 
-def list_photos(given: Sequence[str | Path]) -> dict[str, str]:
+def find_addresses(given: Sequence[str | Path]) -> dict[str, str]:
     """Name -> absolute path or URL, in the order of the list; each photo once."""
     named: dict[str, str] = {}
     for each in given:
@@ -52,7 +52,7 @@ def is_remote(address: str | Path) -> bool:
     return REMOTE.match(str(address)) is not None
 
 
-def at_hand(address: str) -> Path | Content:
+def fetched(address: str) -> Path | Content:
     """A photo as `images.read` takes it; what is not on this machine is fetched."""
     if not is_remote(address):
         return Path(address)

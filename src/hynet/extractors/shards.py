@@ -20,10 +20,10 @@ from ..system import fingerprints
 from ..system.files import whole
 from ..types import Array
 from . import PhotoExtractor
-from .collection import Row, write_rows
+from .collection import IndexRow, write_rows
 from .folder import weights_of
 from .hloc_file import columns, open_features, reading, write_settings
-from .manifest import at_hand
+from .manifest import fetched
 from .masking import extract_unmasked
 from .settings import Settings
 from .standing import look
@@ -44,7 +44,7 @@ class Made:
 
 
 @dataclass(frozen=True)
-class Photo:
+class ListedPhoto:
     """One photo of a shard."""
 
     name: str
@@ -70,7 +70,7 @@ class PartTask:
     parts: Path
 
 
-def extract_batch(task: PartTask, photos: Sequence[Photo]) -> dict[str, str]:
+def extract_batch(task: PartTask, photos: Sequence[ListedPhoto]) -> dict[str, str]:
     """One part, whole or not at all; name -> why it could not be read."""
     extract = _opened(task.made.settings)
     unreadable = {}
@@ -78,7 +78,7 @@ def extract_batch(task: PartTask, photos: Sequence[Photo]) -> dict[str, str]:
         for photo in photos:
             group = file.create_group(photo.name)
             try:
-                held = at_hand(photo.address)
+                held = fetched(photo.address)
                 seen = _fingerprint(held, photo.mask)
                 features = extract_unmasked(extract, held, photo.mask)
             except BadInput as error:  # unreadable, a mask of another size, a photo like a thread
@@ -91,7 +91,7 @@ def extract_batch(task: PartTask, photos: Sequence[Photo]) -> dict[str, str]:
     return unreadable
 
 
-def quarantine(shard: Shard, photo: Photo, why: str) -> None:
+def quarantine(shard: Shard, photo: ListedPhoto, why: str) -> None:
     """A part that says why it has no features of this photo."""
     with _written_at_once(shard.parts / f"{photo.place:03}.h5") as file:
         file.create_group(photo.name).attrs["quarantined"] = why
@@ -133,12 +133,12 @@ def assemble(made: Made, shards: Sequence[Shard]) -> list[str]:
     return [shard.file.name for shard in shards]
 
 
-def look_at(task: None, photos: Sequence[Photo]) -> list[tuple[Array, Array] | None]:
+def look_at(task: None, photos: Sequence[ListedPhoto]) -> list[tuple[Array, Array] | None]:
     """What tells whether photos were turned."""
     found: list[tuple[Array, Array] | None] = []
     for photo in photos:
         try:
-            found.append(look(at_hand(photo.address)))
+            found.append(look(fetched(photo.address)))
         except BadInput:  # who extracts will say so
             found.append(None)
     return found
@@ -155,12 +155,12 @@ def _written_at_once(path: Path) -> Iterator[Any]:
         temporary.write_bytes(content)
 
 
-def _row(shard: Shard, name: str, group: Any) -> Row:
+def _row(shard: Shard, name: str, group: Any) -> IndexRow:
     where = f"{shard.file.parent.name}/{shard.file.name}"
     for status in ("unreadable", "quarantined"):
         if status in group.attrs:
-            return Row(name, where, status=status, error=group.attrs[status])
-    return Row(name, where, len(group["keypoints"]), group.attrs["fingerprint"], "done")
+            return IndexRow(name, where, status=status, error=group.attrs[status])
+    return IndexRow(name, where, len(group["keypoints"]), group.attrs["fingerprint"], "done")
 
 
 @lru_cache(maxsize=1)

@@ -113,7 +113,7 @@ def _by_cluster(
             return None
         some = todo[start : start + TOGETHER]
         items = tuple(CameraPair(first, second, cameras(first), cameras(second)) for first, second in some)
-        return Batch(f"{__name__}:match_pairs", MatchTask(file.absolute(), matcher), items, PAIR_SECONDS)
+        return Batch(f"{__name__}:match_batch", MatchTask(file.absolute(), matcher), items, PAIR_SECONDS)
 
     for batch, result in done(cluster, source):
         if isinstance(result, Failed):
@@ -124,7 +124,7 @@ def _by_cluster(
             yield (pair.first, pair.second), matches, geometry
 
 
-def match_pairs(task: MatchTask, pairs: Sequence[CameraPair]) -> list[tuple[Array, Any]]:
+def match_batch(task: MatchTask, pairs: Sequence[CameraPair]) -> list[tuple[Array, Any]]:
     """In a worker: matches (K, 2) uint32 and COLMAP's geometry of each pair."""
     results = []
     for pair in pairs:

@@ -67,6 +67,8 @@ def open_cluster(name: str = "local", workers: int = 0) -> Iterator[Cluster]:
 
     workers: processes of this machine, or jobs of Slurm; 0 means one a core, and one job.
     """
+    if workers < 0:
+        raise BadInput(f"the jobs must be at least 1, or 0 for one per core, got {workers}.")
     if name == "local":
         with Processes(workers or len(cores())) as here:
             yield here
