@@ -79,9 +79,9 @@ def match_all(
     square = {name: k // NEAR for k, name in enumerate(store.names)}
     todo = sorted((pair for pair in pairs if pair not in there), key=lambda pair: (square[pair[0]], square[pair[1]]))
     if cluster is not None and matched is None:
-        before = len(pairs) - len(todo)
-        for count, (pair, matches, geometry) in enumerate(_by_cluster(cluster, store, file, todo, matcher), before + 1):
-            store.add_pair(*pair, matches, geometry)
+        by_workers = _by_cluster(cluster, store, file, todo, matcher)
+        for count, (pair, indices, geometry) in enumerate(by_workers, len(pairs) - len(todo) + 1):
+            store.add_pair(*pair, indices, geometry)
             progress(count, len(pairs), "matching")
         return
     view = lru_cache(maxsize=2 * NEAR)(lambda name: _view(store, file, name))
