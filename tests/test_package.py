@@ -43,6 +43,10 @@ HOMES = {
     "onnxruntime": "system",
     "starlette": "pages",
     "uvicorn": "pages",
+    "distributed": "system",
+    "pyarrow": "extractors",
+    "fsspec": "extractors",
+    "faiss": "descriptors sfm",
 }
 
 

@@ -24,6 +24,7 @@ from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.patchsets import build as patchsets
 from hynet.patchsets.build import correspondence
 from hynet.sfm import sift_for_patches as sfm
+from hynet.system.cluster import open_cluster
 from hynet.types import Array, Keypoints, PatchSet
 
 WIDTH, HEIGHT = 480, 360
@@ -131,8 +132,22 @@ def photos(truth: synthetic.SyntheticScene, tmp_path_factory: pytest.TempPathFac
 def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict]:
     pytest.importorskip("pycolmap")
     out = tmp_path_factory.mktemp("set")
+    return out, build(photos, out)
+
+
+def build(photos: Path, out: Path, **options) -> dict:
     folders = [photos / "planes", photos / "strangers", photos / "empty"]
-    return out, patchsets.build(folders, out, settings=patchsets.PatchSettings(max_keypoints=1200), hard_share=0.2)
+    settings = patchsets.PatchSettings(max_keypoints=1200)
+    return patchsets.build(folders, out, settings=settings, hard_share=0.2, **options)
+
+
+def test_a_cluster_makes_the_same_set(made, photos: Path, tmp_path: Path):
+    with open_cluster("local", workers=2) as cluster:
+        assert build(photos, tmp_path, cluster=cluster) == made[1]
+    written = [path for path in made[0].iterdir() if path.suffix in (".bmp", ".txt", ".json")]
+    assert len(written) > 4
+    for path in written:
+        assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
 
 
 def test_any_phototour_reader_opens_the_set(made):

@@ -28,7 +28,9 @@ from hynet.extractors.hloc_file import read_h5
 from hynet.extractors.settings import Settings
 from hynet.pages.doctor.examination import examine
 from hynet.sfm.camera_errors import camera_errors, centres
+from hynet.sfm.localisation import Map
 from hynet.sfm.reconstruction import Reconstructed, reconstruct
+from hynet.system.cluster import open_cluster
 
 pycolmap = pytest.importorskip("pycolmap")
 has_global_mapper = pytest.mark.skipif(not hasattr(pycolmap, "global_mapping"), reason="came with pycolmap 4")
@@ -85,6 +87,16 @@ def test_rendered_photos_give_their_cameras_back(done: Reconstructed, truth: syn
     assert degrees < 0.1
     assert apart < 0.01
     assert done.reprojection_error < 0.3
+
+
+def test_a_cluster_makes_the_same_model_from_a_collection(done: Reconstructed, photos: Path, tmp_path: Path):
+    pytest.importorskip("pyarrow")
+    with open_cluster("local", workers=2) as cluster:
+        again = run(photos, tmp_path / "model", cluster=cluster)
+    assert model_files(tmp_path / "model") == model_files(Path(done.model))
+    assert replace(again, model=done.model) == done
+    assert (tmp_path / "model" / "features" / "index.parquet").exists()
+    assert Map(tmp_path / "model").locate(photos / "2.png").located
 
 
 def test_the_points_lie_on_the_surfaces_that_were_rendered(done: Reconstructed, truth: synthetic.SyntheticScene):

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from .. import __version__
 from ..errors import BadInput, HynetError
+from .progress import for_machines
 from .stopping import leave_stdout, listen_to_sigterm, refusal, stopped
 
 Value = TypeVar("Value")
@@ -30,6 +31,7 @@ Value = TypeVar("Value")
 COMMANDS = {
     "match": "match two photos and see it",
     "extract": "features of photos into one HDF5 file, as hloc reads it",
+    "pairs": "which photos of a collection to match, by how alike they look",
     "calibrate": "find the support width, ratio and inlier threshold for your own photos",
     "reconstruct": "a 3-D model from a folder of photos, in COLMAP's format",
     "colmap-features": "our features and matches into a COLMAP database, beside those in it",
@@ -79,6 +81,7 @@ def main(args: list[str] | None = None) -> int:
     try:
         as_json, verbose = "--json" in args, not {"-v", "--verbose"}.isdisjoint(args)
         args = [arg for arg in args if arg not in EVERYWHERE]
+        for_machines(as_json)
         if args[:1] == ["help"]:
             args = [*args[1:2], "--help"]
         if not args or args[0] in ("-h", "--help"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import tyro
@@ -9,6 +11,8 @@ import tyro
 from ..descriptors import DESCRIPTORS
 from ..descriptors.loading import models
 from ..detectors import DETECTORS
+from ..system.cluster import Cluster, open_cluster
+from .progress import announce_dashboard
 
 MODELS = [*models(), *(name for name, row in DESCRIPTORS.items() if not row.learnt)]
 
@@ -22,3 +26,14 @@ Device = Annotated[
     str | None,
     tyro.conf.arg(help="Where the model runs: cpu, cuda, cuda:1, mps. By default a GPU if torch runs it and has one."),
 ]
+
+
+@contextmanager
+def workers_of(cluster: str, jobs: int) -> Iterator[Cluster | None]:
+    """Whom --cluster names; None for this machine, where a command has ways of its own."""
+    if cluster == "local":
+        yield None
+        return
+    with open_cluster(cluster, jobs) as workers:
+        announce_dashboard(workers.dashboard)
+        yield workers

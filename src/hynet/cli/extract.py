@@ -1,8 +1,10 @@
-"""Features of photos into one HDF5 file, in the layout that hloc reads. Run it again to go on.
+"""Features of photos into one HDF5 file, in the layout that hloc reads, or into a collection of such files.
 
-New photos are added; those whose photo or mask has changed are extracted again.
+Run it again to go on. New photos are added; in one file, those whose photo or mask has changed are extracted again.
 
 Example: hynet extract photos/ --out features.h5
+         hynet extract photos/ --out collection/                                   a folder: for many photos
+         hynet extract photos.parquet --out collection/ --cluster dask://10.0.0.5:8786
          hynet extract photos/ --out features.h5 --detector keynet --mask masks/
          hynet extract photos/ --out features.h5 --extractor aliked-n16.pth
 """
@@ -15,19 +17,23 @@ from typing import Annotated, Literal
 import tyro
 
 from ..errors import BadInput
+from ..extractors.collecting import WATCHDOG, extract_collection
 from ..extractors.folder import extract_all
 from ..extractors.patchwise import LONGEST
 from ..extractors.settings import Settings
+from ..system.cluster import open_cluster
 from ..system.machine import cores
 from . import Report
 from .choices import Detector, Device, Model
-from .progress import bar
+from .progress import announce_dashboard, bar
+
+LISTED = 20  # photos that could not be read
 
 
 def run(
-    photos: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PHOTO_OR_DIR...")],
+    photos: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PHOTO_OR_DIR_OR_LIST...")],
     *,
-    out: Path,
+    out: str,
     extractor: str | None = None,
     detector: Detector = "dog",
     model: Model = "default",
@@ -42,14 +48,18 @@ def run(
     longest: int = LONGEST,
     precision: Literal["float32", "float16", "int8"] = "float32",
     jobs: int = 0,
+    cluster: str = "local",
+    watchdog: float = WATCHDOG,
     overwrite: bool = False,
     device: Device = None,
 ) -> Report:
     """Extract features.
 
     Args:
-        photos: Photos, or folders of them.
-        out: The file that gets one group per photo.
+        photos: Photos, or folders of them. For a collection also patterns in quotes, and CSV or Parquet files with a
+            column `path`; paths may be URLs (s3://, gs://, http:// and what else fsspec reads).
+        out: The file that gets one group per photo; a name that ends in a slash or has no ending is a collection, a
+            folder of such files with an index, for any number of photos.
         extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights
             of ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
         max_keypoints: Keypoints per photo, the strongest.
@@ -65,7 +75,10 @@ def run(
         longest: Look for keypoints in a photo of at most this side, in pixels.
         precision: Of the stored descriptors: float16 takes half the disk, int8 a quarter. hloc reads all of them, int8
             as integers that it must scale to unit length itself.
-        jobs: Processes at once; 0 means one per core.
+        jobs: Processes at once; 0 means one per core. With --cluster slurm, jobs of Slurm.
+        cluster: Who extracts a collection: local (processes of this machine), dask://HOST:PORT (the workers of that
+            scheduler), or slurm (jobs as Dask's jobqueue.yaml describes them).
+        watchdog: Seconds that a photo of a collection may take before it is taken to hang, and quarantined.
         overwrite: Replace what was made with other settings, instead of refusing.
     """
     if not photos:
@@ -86,6 +99,10 @@ def run(
         precision=None if precision == "float32" else precision,
         device=device,
     )
+    if _is_folder(out):
+        return _collection(photos, out, settings, cluster, jobs, watchdog, overwrite)
+    if cluster != "local":
+        raise BadInput(f"a cluster makes a collection, not one file; give --out a folder, such as {Path(out).stem}/.")
     with bar() as progress:
         done = extract_all(photos, out, settings, jobs=jobs or len(cores()), overwrite=overwrite, progress=progress)
     lines = [f"{out} holds the features of {done.photos} photos, {done.new} of them new."]
@@ -93,3 +110,37 @@ def run(
         lines += [f"{len(done.unreadable)} could not be read:", *(f"  {why}" for why in done.unreadable.values())]
     data = {"out": str(out), "photos": done.photos, "new": done.new, "unreadable": dict(done.unreadable)}
     return Report("\n".join(lines), data)
+
+
+def _is_folder(out: str) -> bool:
+    """Whether a collection is meant; a folder of other things, given without a slash, is a mistake."""
+    path = Path(out)
+    if path.exists():
+        return out.endswith("/") or (path / "settings.json").exists()
+    return out.endswith("/") or not path.suffix
+
+
+def _collection(
+    photos: tuple[str, ...],
+    out: str,
+    settings: Settings,
+    cluster: str,
+    jobs: int,
+    watchdog: float,
+    overwrite: bool,
+) -> Report:
+    with open_cluster(cluster, jobs) as workers, bar() as progress:
+        announce_dashboard(workers.dashboard)
+        done = extract_collection(
+            photos, out, settings, cluster=workers, watchdog=watchdog, overwrite=overwrite, progress=progress
+        )
+    lines = [f"{out} holds the features of {done.photos} photos in {done.shards} shards, {done.new} of them new."]
+    for wrong, said in ((done.unreadable, "could not be read"), (done.quarantined, "were quarantined")):
+        if wrong:
+            shown = [f"  {name}: {why}" for name, why in list(wrong.items())[:LISTED]]
+            more = [f"  and {len(wrong) - LISTED} more: {out}/index.parquet lists them"] if len(wrong) > LISTED else []
+            lines += [f"{len(wrong)} {said}:", *shown, *more]
+    data = {"out": out, "photos": done.photos, "new": done.new, "shards": done.shards}
+    return Report(
+        "\n".join(lines), {**data, "unreadable": dict(done.unreadable), "quarantined": dict(done.quarantined)}
+    )

@@ -46,6 +46,9 @@ PACKAGES = {
     "torch": "train",
     "pycolmap": "sfm",
     "pillow-heif": "heic",
+    "distributed": "cluster",
+    "pyarrow": "cluster",
+    "faiss-cpu": "faiss",
 }
 
 

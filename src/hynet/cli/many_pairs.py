@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput
+from ..extractors.collection import is_collection
 from ..extractors.folder import name_photos
 from ..extractors.settings import Settings
 from ..matchers import open_with_ratio, weights_of
@@ -41,7 +42,7 @@ def match_many(
         chosen = list(combinations(named, 2))
     else:
         chosen = from_file(pairs)
-        has_features = str(settings.extractor).endswith((".h5", ".hdf5"))
+        has_features = str(settings.extractor).endswith((".h5", ".hdf5")) or is_collection(str(settings.extractor))
         named = {} if has_features and not photos else find_photos(chosen, photos, pairs.parent)
     if not chosen:
         raise BadInput("there is no pair to match; give two photos or more, or a file with two names on each line.")

@@ -18,6 +18,7 @@ from ..errors import BadInput
 from ..patches import SUPPORT_SIGMAS
 from ..patchsets import build as patchsets
 from . import Report
+from .choices import workers_of
 from .progress import bar
 
 Folders = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[DIR ...]", help_behavior_hint="")]
@@ -33,6 +34,7 @@ def run(
     max_keypoints: int = patchsets.PatchSettings.max_keypoints,
     workers: int | None = None,
     mapping_threads: int = 1,
+    cluster: str = "local",
     overwrite: bool = False,
 ) -> Report:
     """Make a patch set, or show one.
@@ -48,13 +50,16 @@ def run(
         workers: Scenes made at a time; by default one a core.
         mapping_threads: Threads that map each scene; more than one is faster where scenes are few, but the same photos
             then give a slightly different set.
+        cluster: Who makes the scenes, one a task: local (processes of this machine), dask://HOST:PORT or slurm, as for
+            `hynet extract`.
         overwrite: Make every scene again where the set was made with other settings, instead of refusing.
     """
     if (show is None) == (not folders):
         raise BadInput("give folders of photos to make a set of, or --show SET/ to look at one.")
-    with bar() as progress:
-        if show is not None:
+    if show is not None:
+        with bar() as progress:
             return _sheet(show, out, progress)
+    with workers_of(cluster, workers or 0) as there, bar() as progress:
         settings = patchsets.PatchSettings(support=support, max_keypoints=max_keypoints)
         summary = patchsets.build(
             folders,
@@ -63,6 +68,7 @@ def run(
             hard_share=hard_share,
             workers=workers,
             mapping_threads=mapping_threads,
+            cluster=there,
             overwrite=overwrite,
             progress=progress,
         )

@@ -6,6 +6,7 @@ Example: hynet reconstruct photos/ --out model/
          hynet reconstruct photos/ --out model/ --features superpoint.h5 --matches superpoint-lightglue.h5
          hynet reconstruct photos/ --out model/ --extractor aliked-n16.pth
          hynet reconstruct photos/ --out model/ --camera PINHOLE,1380,1382,760,503 --mapper global
+         hynet reconstruct photos/ --out model/ --mapper global --cluster dask://10.0.0.5:8786
          hynet reconstruct photos/ --out model/ --undistort splat/       (then: ns-train splatfacto ... --data splat/)
 """
 
@@ -22,7 +23,7 @@ from ..sfm.reconstruction import KEYPOINTS, reconstruct
 from ..sfm.undistortion import need_apart
 from ..sfm.undistortion import undistort as write_undistorted
 from . import Report
-from .choices import Detector, Device, Model
+from .choices import Detector, Device, Model, workers_of
 from .progress import bar
 
 
@@ -42,6 +43,9 @@ def run(
     ratio: float | None = None,
     camera: str = "auto",
     mapper: Literal["incremental", "global"] = "incremental",
+    mapper_threads: int = 1,
+    jobs: int = 0,
+    cluster: str = "local",
     undistort: Path | None = None,
     overwrite: bool = False,
     device: Device = None,
@@ -65,7 +69,11 @@ def run(
             that are probably right, by their ratio and by neighbours that moved alike.
         camera: auto takes focal lengths from EXIF, shared has one camera for all photos of a size; or a known camera as
             COLMAP writes it, MODEL,NUMBER,NUMBER...
-        mapper: Photo by photo, or all at once.
+        mapper: Photo by photo, or all at once, which is faster for thousands of photos.
+        mapper_threads: Threads of the mapper; more than one are faster, but the same photos then give now this model,
+            now another.
+        jobs: Processes that extract and threads that match; 0 means one per core. With --cluster slurm, its jobs.
+        cluster: Who extracts and matches: local (this machine), dask://HOST:PORT or slurm, as for `hynet extract`.
         undistort: A folder for photos without distortion, their PINHOLE model and masks, as gsplat, nerfstudio and the
             code of 3D Gaussian splatting read them.
         overwrite: Replace what was made with other settings, instead of refusing.
@@ -75,7 +83,7 @@ def run(
     )
     if undistort is not None:
         need_apart(photos, undistort)  # before the long work
-    with bar() as progress:
+    with workers_of(cluster, jobs) as workers, bar() as progress:
         done = reconstruct(
             photos,
             out,
@@ -86,6 +94,9 @@ def run(
             ratio=ratio,
             camera=camera,
             mapper=mapper,
+            mapper_threads=mapper_threads,
+            jobs=jobs if workers is None else 0,
+            cluster=workers,
             overwrite=overwrite,
             progress=progress,
         )

@@ -4,7 +4,7 @@ one that adds its half pixel: what comes in and goes out is in our pixels, the c
 from __future__ import annotations
 
 from .cameras import Camera, guess_camera, parse_camera, pinhole_text
-from .database import Funnel, Store, Verifiable, colmap_keypoints, opened, read_funnel
+from .database import Funnel, Store, Verifiable, colmap_keypoints, opened, read_funnel, verifiable, verify_pair
 from .dense import dense_points
 from .mapping import MAPPERS, MappingTask, map_photos, refine
 from .model import MODEL_FILES, Model, ModelPhoto, as_arrays, read_model, write_model
@@ -44,6 +44,8 @@ __all__ = [
     "read_funnel",
     "read_model",
     "refine",
+    "verifiable",
+    "verify_pair",
     "write_model",
     "write_straight_model",
 ]

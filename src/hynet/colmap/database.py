@@ -53,8 +53,6 @@ class Store:
                 f"COLMAP cannot use {path}, which lacks photos that its frames name; delete it and run again."
             )
         self._rigs: dict[int, int] = {rig.ref_sensor_id.id: rig.rig_id for rig in db.read_all_rigs()}  # of cameras
-        self._verification = self._colmap.TwoViewGeometryOptions()
-        self._verification.ransac.random_seed = SEED
 
     @property
     def names(self) -> list[str]:
@@ -123,10 +121,8 @@ class Store:
         return Verifiable(self._db.read_camera(image.camera_id), points)
 
     def verify(self, first: Verifiable, second: Verifiable, matches: Array) -> Any:
-        """What `add_pair` writes. Depends on nothing but its arguments; threads may call it at once."""
-        return self._colmap.estimate_two_view_geometry(
-            first.camera, first.points, second.camera, second.points, matches.astype(np.uint32), self._verification
-        )
+        """What `add_pair` writes."""
+        return verify_pair(first, second, matches)
 
     def add_pair(self, first: str, second: str, matches: Array, geometry: Any) -> None:
         """matches: (K, 2), rows of the first and of the second."""
@@ -163,6 +159,21 @@ class Store:
         getattr(self._db, "delete_two_view_geometry", self._db.delete_inlier_matches)(*numbers)
         self._db.write_matches(*numbers, matches.astype(np.uint32))
         self._db.write_two_view_geometry(*numbers, geometry)
+
+
+def verify_pair(first: Verifiable, second: Verifiable, matches: Array) -> Any:
+    """The geometry that matches (K, 2) agree on. Depends on nothing but its arguments; threads may call it at once."""
+    colmap = pycolmap()
+    options = colmap.TwoViewGeometryOptions()
+    options.ransac.random_seed = SEED
+    return colmap.estimate_two_view_geometry(
+        first.camera, first.points, second.camera, second.points, matches.astype(np.uint32), options
+    )
+
+
+def verifiable(camera: Any, frames: Array) -> Verifiable:
+    """A photo whose camera is COLMAP's, by its keypoints (N, 2, 3): as the database would give it back."""
+    return Verifiable(camera, colmap_keypoints(frames)[:, :2].astype(np.float64))
 
 
 @contextmanager

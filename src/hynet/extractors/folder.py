@@ -203,8 +203,12 @@ def _settled(out: Path, parts: Path) -> str | None:
     if out.exists():
         with open_features(out) as file, reading(out):
             written = file.attrs.get("settings")
-    orientation = (_noted(written) or {}).get("orientation")
-    # What is damaged is told by whoever checks all settings.
+    return settled_orientation(written)
+
+
+def settled_orientation(written: object) -> str | None:
+    """What "auto" was found to be, by noted settings; what is damaged is told by whoever checks all of them."""
+    orientation = (noted_settings(written) or {}).get("orientation")
     return orientation if orientation in ORIENTATIONS and orientation != "auto" else None
 
 
@@ -216,7 +220,7 @@ def _earlier(out: Path, settings: Settings, overwrite: bool) -> dict[str, str | 
     with open_features(out) as file, reading(out):
         made_with = file.attrs.get("settings")
         made_from = {name: file[name].attrs.get("fingerprint") for name in names}
-    if wrong := _problem(made_with, settings, out):
+    if wrong := settings_problem(made_with, settings, out):
         if overwrite:
             return {}
         raise wrong
@@ -244,22 +248,22 @@ def _stale(made: Mapping[str, str | None], photos: Mapping[str, Path], masks: Ma
 def _claim(parts: Path, settings: Settings, overwrite: bool) -> None:
     """Parts of an earlier run are taken up only if they were made alike."""
     note = parts / "settings.json"
-    wrong = _problem(note.read_text(errors="replace"), settings, parts) if note.exists() else None
+    wrong = settings_problem(note.read_text(errors="replace"), settings, parts) if note.exists() else None
     if wrong:
         if not overwrite:
             raise wrong
         shutil.rmtree(parts)
     if not note.exists():
         with whole(note) as temporary:
-            temporary.write_text(_written(settings))
+            temporary.write_text(settings_text(settings))
 
 
-def _problem(made_with: str | None, settings: Settings, where: Path) -> BadInput | None:
-    """Why features there cannot be gone on with: just what is different."""
-    before = _noted(made_with)
+def settings_problem(made_with: str | None, settings: Settings, where: Path) -> BadInput | None:
+    """Why features there cannot be gone on with: just what is different from the settings that were noted."""
+    before = noted_settings(made_with)
     if before is None:
         return BadInput(f"{where} was not made by `hynet extract`, or is damaged; choose another name, or --overwrite.")
-    now = _noted(_written(settings)) or {}
+    now = noted_settings(settings_text(settings)) or {}
     changed = fingerprints.difference(_by_option(before), _by_option(now))
     if not changed:
         return None
@@ -268,11 +272,12 @@ def _problem(made_with: str | None, settings: Settings, where: Path) -> BadInput
 
 def _by_option(settings: Mapping[str, Any]) -> dict[str, Any]:
     """By the names of the command's options; a setting that an older version did not note is at its default."""
-    defaults = json.loads(_written(Settings()))
+    defaults = json.loads(settings_text(Settings()))
     return {PATCHWISE.get(name, name): settings.get(name, default) for name, default in defaults.items()}
 
 
-def _noted(text: object) -> dict[str, Any] | None:
+def noted_settings(text: object) -> dict[str, Any] | None:
+    """What `settings_text` wrote; None where someone else did."""
     try:
         noted = json.loads(text) if isinstance(text, str) else None
         return noted if isinstance(noted, dict) else None
@@ -280,7 +285,8 @@ def _noted(text: object) -> dict[str, Any] | None:
         return None
 
 
-def _written(settings: Settings) -> str:
+def settings_text(settings: Settings) -> str:
+    """As they are noted beside features."""
     return json.dumps({name: value for name, value in asdict(settings).items() if name != "device"})
 
 
@@ -333,7 +339,7 @@ def _assemble(
     out: Path, kept: Set[str], parts: Mapping[str, Path], settings: Settings, extract: PhotoExtractor
 ) -> None:
     with whole(out) as temporary, h5py.File(temporary, "w") as file:
-        file.attrs["settings"] = _written(settings)
+        file.attrs["settings"] = settings_text(settings)
         write_settings(file, extract.ratio, getattr(extract, "thresholds", {}))
         if kept:
             with open_features(out) as earlier:

@@ -1,4 +1,7 @@
-"""Features as HDF5 in hloc's layout: a group a photo. What comes from a file is checked here, once."""
+"""Features as HDF5 in hloc's layout: a group a photo. What comes from a file is checked here, once.
+
+Wherever a file is read, a collection of files (`extractors/collection`) may stand.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,9 @@ import numpy as np
 
 from .. import images
 from ..errors import BadData, BadInput
+from ..system import fingerprints
 from ..types import Array, Features, Keypoints
+from .collection import is_collection, open_collection
 
 MOST_BYTES = 1 << 30  # of one column: a million keypoints with 256 numbers each
 STEP = "descriptors_step"  # of descriptors that are stored as integers
@@ -102,6 +107,8 @@ def read_h5(path: str | Path, name: str, photo: str | Path | None = None) -> Fea
 
     photo: where the photo itself is, which is asked for its size if the file does not say it.
     """
+    if is_collection(path):
+        path = open_collection(path).shard(name)
     with open_features(path) as file, reading(path, name):
         if not _holds(file, f"{name}/keypoints") or not _holds(file, f"{name}/descriptors"):
             raise BadData(f"{path} holds no features of {name}.")
@@ -152,7 +159,9 @@ def _thresholds(file: Any, path: str | Path) -> dict[str, float]:
 
 
 def h5_names(path: str | Path) -> list[str]:
-    """The photos in a features file."""
+    """The photos in a features file, or in a collection."""
+    if is_collection(path):
+        return sorted(open_collection(path).shards)
     names: list[str | bytes] = []
     with open_features(path) as file, reading(path):
         file.visititems(lambda name, item: names.append(name) if "keypoints" in getattr(item, "keys", dict)() else None)
@@ -162,10 +171,31 @@ def h5_names(path: str | Path) -> list[str]:
     return sorted(readable)
 
 
+def h5_fingerprints(path: str | Path) -> dict[str, str]:
+    """Photo -> what its features were made from, or what they are where nobody noted that."""
+    if is_collection(path):
+        return dict(open_collection(path).fingerprints)
+    names = h5_names(path)
+    with open_features(path) as file:
+        return {
+            name: str(file[name].attrs.get("fingerprint") or fingerprints.values(file[name]["keypoints"][()].tolist()))
+            for name in names
+        }
+
+
+def are_features(path: str | Path) -> bool:
+    """Whether a features file, or a collection, may be there."""
+    return Path(path).is_file() or is_collection(path)
+
+
 @contextmanager
 def open_features(path: str | Path) -> Iterator[Any]:
+    """The file; of a collection its first shard, whose attributes are those of all."""
     import h5py  # here, since matching two photos does not need it
 
+    if is_collection(path):
+        collection = open_collection(path)
+        path = collection.shard(next(iter(collection.shards)))
     try:
         file = h5py.File(path, "r")
     except (OSError, ValueError, RuntimeError):

@@ -7,8 +7,9 @@ photos show the same thing, their matches agree on one change of angle, which is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import combinations
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -27,12 +28,12 @@ AGREE, CHANCE = 10, 3.0  # matches of one change of angle, and times as many as 
 TOO_MANY = {np.radians(25): 0.05, np.radians(10): 0.3}
 
 
-def orientation_of(photos: Sequence[str | Path | Array]) -> str:
+def orientation_of(photos: Sequence[Any]) -> str:
     """What "auto" is for a collection; of a photo alone nothing is known, so that it may be matched with any."""
     return "gradient" if len(photos) < 2 or are_turned(photos) else "upright"
 
 
-def are_turned(photos: Sequence[str | Path | Array]) -> bool:
+def are_turned(photos: Sequence[Any]) -> bool:
     """Whether some photos were turned against others by more than upright keypoints bear; no evidence is no."""
     return too_many(turns(photos))
 
@@ -42,19 +43,38 @@ def too_many(found: Array) -> bool:
     return len(found) > 0 and any(np.mean(np.abs(found) > angle) > share for angle, share in TOO_MANY.items())
 
 
-def turns(photos: Sequence[str | Path | Array]) -> Array:
+def turns(photos: Sequence[Any]) -> Array:
     """Radians between the photos of each pair that shows how it was turned; of many photos, some are looked at."""
-    chosen = np.unique(np.linspace(0, len(photos) - 1, min(PHOTOS, len(photos))).astype(int))
-    extract = Extractor("dog", "default-int8", KEYPOINTS, orientation="gradient", longest=LONGEST)
     seen = []
-    for k in chosen:
+    for k in some_of(len(photos)):
         try:
-            image = images.shrink(images.read(photos[k]), LONGEST)[0]
+            seen.append(look(photos[k]))
         except BadInput:  # who extracts will say so
             continue
-        found = extract.describe(image, extract.detect(image))
-        seen.append((found.descriptors, found.keypoints.angle))
+    return turns_between(seen)
+
+
+def some_of(count: int) -> Array:
+    """The places of the photos that are looked at, of so many."""
+    return np.unique(np.linspace(0, count - 1, min(PHOTOS, count)).astype(int))
+
+
+def look(photo: Any) -> tuple[Array, Array]:
+    """Descriptors (N, D) and angles (N,) of a few keypoints of a photo, whatever `images.read` takes."""
+    extract = _looking()
+    image = images.shrink(images.read(photo), LONGEST)[0]
+    found = extract.describe(image, extract.detect(image))
+    return found.descriptors, found.keypoints.angle
+
+
+def turns_between(seen: Sequence[tuple[Array, Array]]) -> Array:
+    """The same as `turns`, of photos that were looked at."""
     return np.array([turn for a, b in combinations(seen, 2) if (turn := _turn(*a, *b)) is not None])
+
+
+@lru_cache(maxsize=1)
+def _looking() -> Extractor:
+    return Extractor("dog", "default-int8", KEYPOINTS, orientation="gradient", longest=LONGEST)
 
 
 def _turn(first: Array, first_angle: Array, second: Array, second_angle: Array) -> float | None:

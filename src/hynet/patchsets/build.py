@@ -30,6 +30,8 @@ from ..errors import BadInput, DataNotFound
 from ..patches import SUPPORT_SIGMAS, cut
 from ..sfm import sift_for_patches as sfm
 from ..system import fingerprints
+from ..system.batches import Batch, Failed, done
+from ..system.cluster import Cluster
 from ..system.files import make_folder, whole
 from ..system.locks import alone
 from ..system.machine import cores
@@ -48,6 +50,7 @@ class PatchSettings:
 
 
 DEFAULTS = PatchSettings()
+SCENE_SECONDS = 6 * 3600.0  # that a scene may take on a cluster
 Files = list[list[str | None]]  # name and fingerprint of each photo
 
 
@@ -59,6 +62,7 @@ def build(
     hard_share: float = 1 / 3,
     workers: int | None = None,
     mapping_threads: int = 1,
+    cluster: Cluster | None = None,
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> dict[str, Any]:
@@ -66,6 +70,7 @@ def build(
 
     overwrite: make every scene again where the set was made with other settings, instead of refusing.
     mapping_threads: of each scene; more than one is faster, but the same photos then give a slightly different set.
+    cluster: who makes the scenes, one a task, in place of processes of ours.
 
     hard_share: at least this share of the corresponding pairs are ones that SIFT matching missed (as far as there are
     any): points that only hold easy pairs are left out until it is so. The test pairs hold exactly this share.
@@ -82,7 +87,10 @@ def build(
         if _made_otherwise(parts, settings, overwrite):
             shutil.rmtree(parts)
         todo = {name: photos for name, photos in scenes.items() if not _is_done(parts / name, photos)}
-        _make_parts(todo, parts, settings, workers, mapping_threads, progress)
+        if cluster is None:
+            _make_parts(todo, parts, settings, workers, mapping_threads, progress)
+        else:
+            _make_parts_on(cluster, todo, parts, settings, mapping_threads, progress)
         progress(len(todo), len(todo), "writing the set")
         return assembly.assemble(out, asdict(settings), hard_share)
 
@@ -149,14 +157,51 @@ def _make_parts(
                 pool.submit(_make_part_apart, name, folder, parts, settings, threads, running): name
                 for name, folder in sorted(todo.items(), key=lambda item: -len(_photos(item[1])))  # the longest first
             }
-            for done, job in enumerate(as_completed(jobs)):
+            for count, job in enumerate(as_completed(jobs), start=1):
                 job.result()
-                progress(done + 1, len(todo), jobs[job])
+                progress(count, len(todo), jobs[job])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in list(running):
                 process.terminate()
             raise
+
+
+def _make_parts_on(
+    cluster: Cluster,
+    todo: Mapping[str, Path],
+    parts: Path,
+    settings: PatchSettings,
+    mapping_threads: int,
+    progress: Progress,
+) -> None:
+    """The same by a cluster, whose workers see the folders under the same names."""
+    context = parts.absolute(), settings, mapping_threads
+    longest_first = sorted(todo.items(), key=lambda item: -len(_photos(item[1])))
+    scenes = iter([(name, folder.absolute()) for name, folder in longest_first])
+
+    def source() -> Batch | None:
+        scene = next(scenes, None)
+        return None if scene is None else Batch(f"{__name__}:make_scenes", context, (scene,), SCENE_SECONDS)
+
+    progress(0, len(todo), "reconstructing")
+    for count, (batch, result) in enumerate(done(cluster, source), start=1):
+        name, folder = batch.items[0]
+        if isinstance(result, Failed):
+            _write_failed(name, folder, parts, settings, result.why)
+        progress(count, len(todo), name)
+
+
+def make_scenes(context: tuple[Path, PatchSettings, int], scenes: Sequence[tuple[str, Path]]) -> None:
+    """In a worker."""
+    parts, settings, mapping_threads = context
+    for name, folder in scenes:
+        make_part(name, folder, parts, settings, 1, mapping_threads)
+
+
+def _write_failed(name: str, folder: Path, parts: Path, settings: PatchSettings, why: str) -> None:
+    """Without its files it does not count as done: the next run tries again."""
+    _write_part(parts, {**_skipped(name, _files(folder), settings, f"failed: {why}"), "files": None})
 
 
 def _make_part_apart(
@@ -177,8 +222,7 @@ def _make_part_apart(
         running.discard(process)
     if process.returncode not in (0, -signal.SIGINT, -signal.SIGTERM):
         why = (errors.strip().splitlines() or [f"its process ended with code {process.returncode}"])[-1]
-        # Without its files it does not count as done: the next run tries again.
-        _write_part(parts, {**_skipped(name, _files(folder), settings, f"failed: {why}"), "files": None})
+        _write_failed(name, folder, parts, settings, why)
 
 
 def _make_part_here(task: str) -> None:

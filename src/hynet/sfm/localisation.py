@@ -22,7 +22,7 @@ from ..colmap import AbsolutePose, Camera, ModelPhoto
 from ..errors import BadData, BadInput, DataNotFound, UnreadableImage
 from ..extractors import PhotoExtractor, open_extractor
 from ..extractors.folder import name_photos, weights_of
-from ..extractors.hloc_file import h5_names, open_features, read_h5, unit_features
+from ..extractors.hloc_file import are_features, h5_names, open_features, read_h5, unit_features
 from ..extractors.patchwise import Extractor
 from ..extractors.settings import Settings
 from ..matchers.consensus import Consensus
@@ -247,7 +247,7 @@ def _features_file(folder: Path, features: str | Path | None) -> Path:
             raise DataNotFound(
                 f"{folder} does not say which features it was made of; give their file, in hloc's layout, as well."
             ) from None
-    if not Path(features).is_file():
+    if not are_features(features):
         raise DataNotFound(f"no features file {features}; the map was made of it.")
     return Path(features)
 

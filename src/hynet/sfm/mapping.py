@@ -64,6 +64,7 @@ def map_folder(
     unreadable: Mapping[str, str],
     mapper: str,
     known_cameras: bool,
+    threads: int = 1,
     progress: Progress = silent,
 ) -> Reconstructed:
     """From disk, where the model there was made from the same matches."""
@@ -76,7 +77,7 @@ def map_folder(
             return Reconstructed(**{**told, "model": str(out), "photos": len(photos), "unreadable": dict(unreadable)})
     verified = {pair: count for pair, count in funnel.inliers.items() if count}
     try:
-        mapped = _mapped(out / "database.db", mapper, known_cameras, len(funnel.keypoints), progress)
+        mapped = _mapped(out / "database.db", mapper, known_cameras, threads, len(funnel.keypoints), progress)
     except NotReconstructed:
         raise NotReconstructed(
             f"the {len(funnel.keypoints)} photos overlap too little to be reconstructed, or show the scene from one "
@@ -103,9 +104,9 @@ def _earlier_table(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _mapped(database: Path, mapper: str, known_cameras: bool, photos: int, progress: Progress) -> Any:
+def _mapped(database: Path, mapper: str, known_cameras: bool, threads: int, photos: int, progress: Progress) -> Any:
     """Points that only two photos see are left out, as COLMAP does, except where nothing can be mapped without."""
-    asked = colmap.MappingTask(known_cameras=known_cameras, refined=True)
+    asked = colmap.MappingTask(known_cameras=known_cameras, refined=True, threads=threads)
     try:
         return colmap.map_photos(database, mapper, asked, photos=photos, progress=progress)
     except NotReconstructed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -11,16 +12,24 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ..colmap import Store, Verifiable
+import numpy as np
+
+from ..colmap import Store, Verifiable, pycolmap, verifiable, verify_pair
 from ..errors import BadInput, need
 from ..extractors.hloc_file import read_h5, unit_features
 from ..matchers import Matcher
 from ..matchers.hloc_matches import MatchesFile
-from ..types import Features, Matches, Progress, silent
+from ..system.batches import Batch, Failed, done
+from ..system.cluster import Cluster
+from ..types import Array, Features, Matches, Progress, silent
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
+_LOG = logging.getLogger(__name__)
+
+TOGETHER = 64  # pairs in a batch: what a worker that is killed loses
+PAIR_SECONDS = 60.0  # that a pair may take
 NEAR = 32  # photos: pairs are matched in squares of so many, so that no more than twice as many are in memory
 
 
@@ -32,6 +41,24 @@ class MatchedView:
     seen: Verifiable
 
 
+@dataclass(frozen=True)
+class MatchTask:
+    """What workers need to know besides the pairs."""
+
+    features: Path
+    matcher: Matcher
+
+
+@dataclass(frozen=True)
+class CameraPair:
+    """Two photos and their cameras, which are COLMAP's."""
+
+    first: str
+    second: str
+    camera: Any
+    other_camera: Any
+
+
 def match_all(
     store: Store,
     file: Path,
@@ -40,15 +67,23 @@ def match_all(
     matcher: Matcher,
     threads: int,
     matched: MatchesFile | None = None,
+    cluster: Cluster | None = None,
     progress: Progress = silent,
 ) -> None:
     """Matches of all pairs, verified by COLMAP; `file` holds the features.
 
     matched: matches that were found before, in place of our own.
+    cluster: who matches and verifies, in place of our threads.
     """
-    done = store.pairs()
+    there = store.pairs()
     square = {name: k // NEAR for k, name in enumerate(store.names)}
-    todo = sorted((pair for pair in pairs if pair not in done), key=lambda pair: (square[pair[0]], square[pair[1]]))
+    todo = sorted((pair for pair in pairs if pair not in there), key=lambda pair: (square[pair[0]], square[pair[1]]))
+    if cluster is not None and matched is None:
+        by_workers = _by_cluster(cluster, store, file, todo, matcher)
+        for count, (pair, indices, geometry) in enumerate(by_workers, len(pairs) - len(todo) + 1):
+            store.add_pair(*pair, indices, geometry)
+            progress(count, len(pairs), "matching")
+        return
     view = lru_cache(maxsize=2 * NEAR)(lambda name: _view(store, file, name))
 
     def work(pair: tuple[str, str], first: MatchedView, second: MatchedView) -> tuple[Matches, Any]:
@@ -63,6 +98,46 @@ def match_all(
         for count, (pair, (matches, geometry)) in enumerate(_at_once(pieces, threads), len(pairs) - len(todo) + 1):
             progress(count, len(pairs), "matching")
             store.add_pair(*pair, matches.indices, geometry)
+
+
+def _by_cluster(
+    cluster: Cluster, store: Store, file: Path, todo: Sequence[tuple[str, str]], matcher: Matcher
+) -> Iterator[tuple[tuple[str, str], Array, Any]]:
+    """Each pair, its matches and their geometry; a pair that no worker survives has none."""
+    cameras = lru_cache(maxsize=8 * NEAR)(lambda name: store.verifiable(name).camera)
+    places = iter(range(0, len(todo), TOGETHER))
+
+    def source() -> Batch | None:
+        start = next(places, None)
+        if start is None:
+            return None
+        some = todo[start : start + TOGETHER]
+        items = tuple(CameraPair(first, second, cameras(first), cameras(second)) for first, second in some)
+        return Batch(f"{__name__}:match_batch", MatchTask(file.absolute(), matcher), items, PAIR_SECONDS)
+
+    for batch, result in done(cluster, source):
+        if isinstance(result, Failed):
+            pair = batch.items[0]
+            _LOG.info("%s and %s cannot be matched: %s", pair.first, pair.second, result.why)
+            result = [(np.zeros((0, 2), np.uint32), pycolmap().TwoViewGeometry())]
+        for pair, (matches, geometry) in zip(batch.items, result, strict=True):
+            yield (pair.first, pair.second), matches, geometry
+
+
+def match_batch(task: MatchTask, pairs: Sequence[CameraPair]) -> list[tuple[Array, Any]]:
+    """In a worker: matches (K, 2) uint32 and COLMAP's geometry of each pair."""
+    results = []
+    for pair in pairs:
+        a, b = _read(task.features, pair.first), _read(task.features, pair.second)
+        found = task.matcher(a, b).indices
+        first, second = verifiable(pair.camera, a.keypoints.frames), verifiable(pair.other_camera, b.keypoints.frames)
+        results.append((found.astype(np.uint32), verify_pair(first, second, found)))
+    return results
+
+
+@lru_cache(maxsize=2 * NEAR)
+def _read(features: Path, name: str) -> Features:
+    return unit_features(read_h5(features, name))
 
 
 def _view(store: Store, file: Path, name: str) -> MatchedView:

@@ -21,7 +21,7 @@ import numpy as np
 from .. import images
 from ..errors import BadInput
 from ..extractors.folder import extract_all, name_photos
-from ..extractors.hloc_file import FeaturesFile, h5_names, open_features, read_h5, unit_features
+from ..extractors.hloc_file import FeaturesFile, h5_fingerprints, h5_names, open_features, read_h5, unit_features
 from ..extractors.settings import Settings
 from ..matchers import Matcher
 from ..matchers.hloc_matches import columns, group_name
@@ -68,7 +68,7 @@ def match_pairs(
     with alone(out):
         noted = {**options, "geometry": geometry, "threshold": threshold}
         features, unreadable = _features(photos, pairs, out, settings, jobs, overwrite, progress)
-        contents = _contents(features)
+        contents = h5_fingerprints(features)
         asked = [pair for pair in dict.fromkeys(pairs) if contents.keys() >= set(pair)]
         if not asked:
             why = next(iter(unreadable.values()), "")
@@ -126,16 +126,6 @@ def _features(
     file = out.with_name(f"{out.stem}-features.h5")
     done = extract_all(photos, file, settings, jobs=jobs, extract=extract, overwrite=overwrite, progress=progress)
     return file, done.unreadable
-
-
-def _contents(features: Path) -> dict[str, str]:
-    """Photo -> what its features are made from, or what they are."""
-    names = h5_names(features)
-    with open_features(features) as file:
-        return {
-            name: str(file[name].attrs.get("fingerprint") or fingerprints.values(file[name]["keypoints"][()].tolist()))
-            for name in names
-        }
 
 
 def _matched(a: Features, b: Features, matcher: Matcher, geometry: str, threshold: float | None) -> dict[str, Array]:

@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadInput, DataNotFound, choose, need
-from .retrieval import Read, alike, sampled, vlad, vocabulary
+from ..types import Array
+from .neighbours import nearest
+from .retrieval import NothingToLearn, PhotoVectors, Read
 
 Pair = tuple[str, str]  # names of two photos
 
@@ -54,16 +56,24 @@ def sequence(names: Sequence[str], neighbours: int = NEIGHBOURS) -> list[Pair]:
 
 def retrieval(names: Sequence[str], descriptors: Read, neighbours: int = NEIGHBOURS) -> list[Pair]:
     """Each with the so many that look most alike, by one vector per photo."""
-    sample = sampled(names, descriptors)
-    if not len(sample):
-        return []  # nothing to tell photos by, nor to match
     # Small products: where the cores are shared, a second thread costs more than it saves.
     with need("threadpoolctl", "sfm", "reconstruction").threadpool_limits(1, "blas"):
-        words = vocabulary(sample)
-        vectors = np.empty((len(names), words.size), np.float32)
-        for row, name in enumerate(names):
-            vectors[row] = vlad(descriptors(name), words)
-    return [(names[row], names[other]) for row, others in enumerate(alike(vectors, neighbours)) for other in others]
+        try:
+            learnt = PhotoVectors.learn(names, descriptors)
+        except NothingToLearn:
+            return []  # nor to match
+        vectors = np.stack([learnt(descriptors(name)) for name in names])
+        rows, _ = nearest(vectors, neighbours)
+    return [(names[row], names[other]) for row, others in enumerate(rows) for other in others]
+
+
+def unique_pairs(rows: Array) -> Array:
+    """(V, k) rows of neighbours -> (P, 2), each pair once, the smaller first, in order; -1 is none."""
+    first = np.repeat(np.arange(len(rows)), rows.shape[1])
+    second = rows.reshape(-1)
+    there = (second >= 0) & (first != second)
+    low, high = np.minimum(first, second)[there], np.maximum(first, second)[there]
+    return np.stack(np.divmod(np.unique(low * len(rows) + high), len(rows)), 1)
 
 
 def from_file(path: Path) -> list[Pair]:

@@ -14,13 +14,15 @@ from typing import Any
 from .. import colmap, images
 from ..colmap import NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
+from ..extractors.collecting import extract_collection
 from ..extractors.folder import extract_all, find_masks, name_photos
-from ..extractors.hloc_file import FeaturesFile, h5_names, read_h5
+from ..extractors.hloc_file import FeaturesFile, are_features, h5_names, read_h5
 from ..extractors.settings import Settings
 from ..matchers.consensus import Consensus
 from ..matchers.hloc_matches import MatchesFile
 from ..matchers.nearest import Nearest, check_ratio
 from ..system import fingerprints
+from ..system.cluster import Cluster
 from ..system.files import as_path, make_folder
 from ..system.locks import alone
 from ..system.machine import cores
@@ -46,7 +48,9 @@ def reconstruct(
     ratio: float | None = None,
     camera: str | Mapping[str, str] = "auto",
     mapper: str = "incremental",
+    mapper_threads: int = 1,
     jobs: int = 0,
+    cluster: Cluster | None = None,
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> Reconstructed:
@@ -61,7 +65,9 @@ def reconstruct(
         without size, mutual ones.
     camera: "auto" (by EXIF), "shared" (one for all photos of a size), or a known one such as "PINHOLE,fx,fy,cx,cy", of
         all photos or of each by its name.
+    mapper_threads: more than one map large scenes faster, but the same matches then give now this model, now another.
     jobs: processes that describe and threads that match; 0 means one per core.
+    cluster: who describes and matches in their place (system/cluster); the features are then a collection.
     overwrite: make the model anew where `out` has one made with other settings or photos, instead of refusing.
     """
     out = images.home(as_path(out, "the folder for the model"))
@@ -73,6 +79,8 @@ def reconstruct(
     if not isinstance(settings, Settings):
         raise BadInput(f"settings must be hynet.extractors.settings.Settings, got {type(settings).__name__}.")
     check_ratio(ratio)
+    if mapper_threads < 1:
+        raise BadInput(f"the mapper needs at least 1 thread, got {mapper_threads}.")
     if features is not None:
         _check_unused(settings, features)
     extract = settings.open_extractor() if features is None else None
@@ -80,7 +88,8 @@ def reconstruct(
         features, extract = extract.path, None
     matched = None if matches is None else _open_matches(matches, named, features, ratio)
     jobs = jobs or len(cores())
-    file = out / "features.h5" if features is None else Path(features)
+    ours = out / ("features.h5" if cluster is None else "features")
+    file = ours if features is None else Path(features)
     masks = find_masks(settings.mask, named) if features is None else {}
     with alone(make_folder(out)), says_what_is_kept(out):
         note = note_of_run(out, Path(photos), file, _options(settings, features, matches, ratio, camera), overwrite)
@@ -88,6 +97,11 @@ def reconstruct(
         check_photos(out, contents, overwrite)
         if extract is None:
             unreadable = _missing(named, file)
+        elif cluster is not None:
+            collected = extract_collection(
+                [photos], file, settings, cluster=cluster, overwrite=overwrite, progress=progress
+            )
+            unreadable = _enough(len(named), {**collected.unreadable, **collected.quarantined})
         else:
             done = extract_all(
                 photos, file, settings, jobs=jobs, extract=extract, overwrite=overwrite, progress=progress
@@ -101,10 +115,19 @@ def reconstruct(
             chosen = _chosen_pairs(pairs, store, file, matched)
             _LOG.info("matching %d pairs of %d photos", len(chosen), len(store.names))
             matcher = Consensus() if ratio is None else Nearest(ratio)
-            match_all(store, file, chosen, matcher=matcher, threads=jobs, matched=matched, progress=progress)
+            match_all(
+                store,
+                file,
+                chosen,
+                matcher=matcher,
+                threads=jobs,
+                matched=matched,
+                cluster=cluster,
+                progress=progress,
+            )
         progress(0, len(readable), "mapping")
         known_cameras = camera not in ("auto", "shared")
-        return map_folder(out, named, unreadable, mapper, known_cameras, progress)
+        return map_folder(out, named, unreadable, mapper, known_cameras, mapper_threads, progress)
 
 
 # --- At the door ---
@@ -183,7 +206,7 @@ def _enough(count: int, unreadable: Mapping[str, str]) -> dict[str, str]:
 
 def _missing(photos: Mapping[str, Path], file: Path) -> dict[str, str]:
     """Which photos a features file does not know."""
-    if not file.is_file():
+    if not are_features(file):
         raise DataNotFound(f"no features file {file}; `hynet extract` makes one.")
     known = set(h5_names(file))
     missing = {name: f"{name} has no features in {file}." for name in photos if name not in known}

@@ -7,11 +7,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import BadInput
 from ..types import Array
 
 Read = Callable[[str], Array]  # name -> (N, D) descriptors
@@ -19,10 +20,13 @@ Read = Callable[[str], Array]  # name -> (N, D) descriptors
 WORDS = 64  # of the vocabulary
 SAMPLE = 50_000  # descriptors that the words are learnt from
 ROUNDS = 10  # of k-means; it has settled well before
-BLOCK = 256  # photos compared with all at once
 SEED = 1
 NUMBERS = 512  # in the vector of a photo that is kept: 2 KB
-EXAMPLES = 1024  # photos that its directions are learnt from
+EXAMPLES = 1024  # photos that words and directions are learnt from
+
+
+class NothingToLearn(BadInput):
+    """Photos without a single keypoint."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +40,11 @@ class PhotoVectors:
     @classmethod
     def learn(cls, names: Sequence[str], descriptors: Read, numbers: int = NUMBERS) -> PhotoVectors:
         """From some of the photos themselves; the same photos give the same numbers."""
-        words = vocabulary(sampled(names, descriptors))
-        some = np.linspace(0, len(names) - 1, min(len(names), EXAMPLES)).astype(int)
-        examples = np.stack([vlad(descriptors(names[k]), words) for k in some])  # (V, W * D)
+        sample = sampled(names, descriptors)
+        if not len(sample):
+            raise NothingToLearn("none of the photos has keypoints, so there is nothing to tell them apart by.")
+        words = vocabulary(sample)
+        examples = np.stack([vlad(descriptors(names[k]), words) for k in _some(len(names))])  # (V, W * D)
         mean = examples.mean(0)
         _, spread, directions = np.linalg.svd(examples - mean, full_matrices=False)
         kept = directions[: max(1, min(numbers, int((spread > 1e-6).sum())))]
@@ -78,19 +84,15 @@ def _unit(rows: Array) -> Array:
 
 
 def sampled(names: Sequence[str], descriptors: Read) -> Array:
-    """(n, D), as many from each photo."""
+    """(n, D), as many from each photo; of very many photos, from some."""
     rng = np.random.default_rng(SEED)
-    share = -(-SAMPLE // len(names))
-    found = (descriptors(name) for name in names)
+    some = [names[k] for k in _some(len(names))]
+    share = -(-SAMPLE // len(some))
+    found = (descriptors(name) for name in some)
     # By rows, which copies: a slice would keep the descriptors of all photos in memory.
     return np.concatenate([of_photo[rng.permutation(len(of_photo))[:share]] for of_photo in found])
 
 
-def alike(vectors: Array, neighbours: int) -> Iterable[Array]:
-    """Of each row the so many others most like it. (V, X) -> V arrays of rows."""
-    count = min(neighbours, len(vectors) - 1)
-    for start in range(0, len(vectors), BLOCK):
-        similarity = vectors[start : start + BLOCK] @ vectors.T
-        rows = np.arange(len(similarity))
-        similarity[rows, start + rows] = -np.inf
-        yield from np.argpartition(-similarity, count - 1, axis=1)[:, :count]
+def _some(count: int) -> Array:
+    """The places of the photos that are learnt from, evenly through all."""
+    return np.linspace(0, count - 1, min(count, EXAMPLES)).astype(int)

@@ -7,10 +7,37 @@ from pathlib import Path
 
 from ..errors import BadInput
 
+_most_cores: int | None = None  # where this process has been told to leave the others to its neighbours
+
 
 def cores() -> list[int]:
     """The processors this process may use, which in a container are fewer than there are."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    found = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    return found[:_most_cores]
+
+
+def use_cores(count: int) -> None:
+    """Let this process compute with so many threads: every engine asks `cores`, and OpenCV is told."""
+    import cv2
+
+    global _most_cores
+    _most_cores = count
+    cv2.setNumThreads(count)
+
+
+def few_threads(count: int) -> dict[str, str]:
+    """The environment of a process that starts: NumPy's matrix product reads these, once."""
+    return dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(count))
+
+
+def memory() -> int:
+    """Bytes that this machine, or the container, has."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else [8 << 30]
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+    except OSError:
+        limit = "max"
+    return min([*found, *([int(limit)] if limit.isdigit() else [])])
 
 
 def keep_memory_mapped() -> None:

@@ -55,7 +55,7 @@ def _find(
     name, path = str(name_or_path), Path(name_or_path)
     if name in table and not table[name].needs_file:  # names before paths: a file called like one does not hide it
         return table[name](**options), []
-    if not name or not path.is_file():
+    if not name or not (path.is_file() or _is_collection(path)):
         return None, []
     kind = _file_kind(path)
     broken: list[BrokenPlugin] = []
@@ -76,7 +76,14 @@ def _find(
     return None, broken
 
 
+def _is_collection(path: Path) -> bool:
+    """A folder of HDF5 files with an index, which stands for one file: `extractors/collection`."""
+    return (path / "index.parquet").is_file()
+
+
 def _file_kind(path: Path) -> FileKind:
+    if _is_collection(path):
+        return "hdf5"
     try:
         with path.open("rb") as file:
             if file.read(len(HDF5)) == HDF5:

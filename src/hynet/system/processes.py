@@ -21,6 +21,7 @@ from contextlib import suppress
 from typing import Any
 
 from ..errors import HynetError
+from .machine import few_threads, use_cores
 
 
 class EndedEarly(HynetError, RuntimeError):
@@ -30,9 +31,10 @@ class EndedEarly(HynetError, RuntimeError):
 class Helper:
     """A Python process that calls functions for us, one at a time; threads may share it."""
 
-    def __init__(self, memory: int | None = None) -> None:
-        """memory: bytes of data it may hold, where the system can limit that."""
+    def __init__(self, memory: int | None = None, threads: int | None = None) -> None:
+        """memory: bytes of data it may hold, where the system can limit that; threads: those that compute in it."""
         self._memory = memory
+        self._threads = threads
         self._process: subprocess.Popen[bytes] | None = None
         self._owner = os.getpid()
         self._lock = threading.RLock()
@@ -45,13 +47,14 @@ class Helper:
             self._lock = threading.RLock()
         with self._lock:
             if self._process is None or self._process.poll() is not None:
-                program = "import sys; sys.path[:] = {!r}; from {} import serve; serve({}, {})"
-                command = program.format(sys.path, __name__, os.getpid(), self._memory)
+                program = "import sys; sys.path[:] = {!r}; from {} import serve; serve({}, {}, {})"
+                command = program.format(sys.path, __name__, os.getpid(), self._memory, self._threads)
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", command],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.DEVNULL,
+                    env={**os.environ, **({} if self._threads is None else few_threads(self._threads))},
                 )
                 atexit.register(self.close)
 
@@ -63,7 +66,8 @@ class Helper:
             assert process is not None
             assert process.stdin is not None
             assert process.stdout is not None
-            limit = threading.Timer(seconds, process.kill) if seconds is not None else None
+            late = threading.Event()
+            limit = threading.Timer(seconds, _end_late, (process, late)) if seconds is not None else None
             if limit:
                 limit.start()
             try:
@@ -73,6 +77,8 @@ class Helper:
             except (EOFError, OSError, pickle.UnpicklingError):
                 code = process.wait()
                 self.close()
+                if late.is_set():
+                    raise EndedEarly(f"{function} took more than {seconds:g} seconds.") from None
                 raise EndedEarly(f"the process that ran {function} ended early ({_how(code)}).") from None
             except BaseException:
                 self.close()  # its answer would be taken for that of the next call
@@ -97,6 +103,14 @@ class Helper:
                     pipe.close()
         process.wait()
 
+    def close_if_idle(self) -> None:
+        """End the process unless it is in the middle of a call."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self.close()
+            finally:
+                self._lock.release()
+
     def __enter__(self) -> Helper:
         return self
 
@@ -104,13 +118,20 @@ class Helper:
         self.close()
 
 
-def serve(parent: int, memory: int | None = None) -> None:
+def _end_late(process: subprocess.Popen[bytes], late: threading.Event) -> None:
+    late.set()
+    process.kill()
+
+
+def serve(parent: int, memory: int | None = None, threads: int | None = None) -> None:
     """The life of a helper: read a call, answer it, until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
     calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries print, and our answers are not for them
     if memory is not None:
         limit_memory(memory)
+    if threads is not None:
+        use_cores(threads)
     threading.Thread(target=end_with, args=(parent,), daemon=True).start()
     while True:
         try:

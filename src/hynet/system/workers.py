@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import cv2
 
 from ..errors import BadInput
-from .machine import cores
+from .machine import cores, few_threads
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -75,8 +75,8 @@ def _shares(jobs: int) -> list[list[int]]:
 
 @contextmanager
 def _few_threads(jobs: int) -> Iterator[None]:
-    """NumPy's matrix product reads these when a process starts; in this one it has long done so."""
-    wanted = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), str(max(1, len(cores()) // jobs)))
+    """For the processes that start in the block."""
+    wanted = few_threads(max(1, len(cores()) // jobs))
     before = {key: os.environ.get(key) for key in wanted}
     os.environ.update(wanted)
     try:

@@ -19,6 +19,7 @@ from ...detectors import DETECTORS
 from ...errors import BadData, BadInput
 from ...extractors import PhotoExtractor, find_extractor, open_extractor, patchwise, standing
 from ...extractors.calibrated import saved
+from ...extractors.collection import is_collection, known_by
 from ...extractors.hloc_file import FeaturesFile
 from ...extractors.patchwise import Extractor
 from ...extractors.standing import orientation_of
@@ -184,8 +185,11 @@ def _known_shape(shape: str) -> str:
 
 
 def _end_to_end(name: str, extract: PhotoExtractor, setting: Setting) -> Method:
-    known_by = fingerprints.content(Path(name)) if Path(name).is_file() else name
-    made = [known_by, setting.max_keypoints, fingerprints.code(extractors, images, types, *_from_outside(extract))]
+    if is_collection(name):
+        content = fingerprints.files(*known_by(name))
+    else:
+        content = fingerprints.content(Path(name)) if Path(name).is_file() else name
+    made = [content, setting.max_keypoints, fingerprints.code(extractors, images, types, *_from_outside(extract))]
     method = Method(name, extract, fingerprints.values(made))
     return _cached(method, extract.ratio or 1.0)  # whose authors use no ratio test is matched without one
 
@@ -231,4 +235,4 @@ def _from_file(path: Path, name: str, photos: Sequence[Path], setting: Setting) 
     shared = next((photo for photo in photos if list(names.values()).count(names[photo]) > 1), None)
     if shared is not None:
         raise BadData(f"{path} holds one group {names[shared]} for several photos; name the groups FOLDER/PHOTO.")
-    return Method(name, extract, fingerprints.values([fingerprints.files(path), setting.max_keypoints]))
+    return Method(name, extract, fingerprints.values([fingerprints.files(*known_by(path)), setting.max_keypoints]))

@@ -1,0 +1,260 @@
+"""Photos by the million -> a collection of features, on one machine or many.
+
+The list says which photo is in which shard, the shard says which photos are done; so a run can be stopped at any moment
+and go on elsewhere, and neither the number of workers nor what befell them shows in the result.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from .. import images
+from ..errors import BadInput, HynetError, need
+from ..system.batches import Batch, Failed, done
+from ..system.cluster import Cluster
+from ..system.files import as_path, make_folder, whole
+from ..system.locks import alone
+from ..types import Progress, silent
+from .collection import INDEX, SHARD, read_index, write_index
+from .folder import find_masks, settings_problem, settings_text, settled_orientation, weights_of
+from .manifest import find_addresses
+from .patchwise import Extractor
+from .settings import Settings
+from .shards import ASSEMBLE, EXTRACT, LOOK, ListedPhoto, Made, PartTask, Shard, names_in_parts, quarantine
+from .standing import some_of, too_many, turns_between
+
+_LOG = logging.getLogger(__name__)
+
+TOGETHER = 16  # photos in a batch at most: what a worker that is killed loses
+WATCHDOG = 60.0  # seconds that a photo may take
+ASSEMBLING = 1800.0  # seconds that a shard may take
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What is in a collection now."""
+
+    photos: int  # with features
+    new: int  # of this run
+    shards: int
+    unreadable: Mapping[str, str]  # name -> why
+    quarantined: Mapping[str, str]  # name -> what became of its worker
+
+
+def extract_collection(
+    photos: Sequence[str | Path],
+    out: str | Path,
+    settings: Settings | None = None,
+    *,
+    cluster: Cluster,
+    watchdog: float = WATCHDOG,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> Collected:
+    """Features of every photo of a list into the folder `out`; what is there already is kept.
+
+    photos: folders, patterns, photos, and CSV or Parquet files with a column of paths; also in buckets.
+    watchdog: seconds after which a photo hangs, and is quarantined.
+    overwrite: replace features that were made with other settings, instead of refusing.
+    """
+    need("pyarrow", "cluster", "a collection")
+    if not watchdog > 0:
+        raise BadInput(f"the watchdog must wait more than 0 seconds, got {watchdog:g}.")
+    out = images.home(as_path(out, "the collection"))
+    if out.is_file():
+        raise BadInput(f"{out} is a file; a collection is a folder, so choose another name.")
+    if out.is_dir() and any(out.iterdir()) and not (out / "settings.json").exists():
+        raise BadInput(
+            f"{out} is a folder; give the name of a file in it, such as {out / 'features.h5'}, or a new folder."
+        )
+    named = find_addresses(photos)
+    settings = settings or Settings()
+    masks = find_masks(settings.mask, {name: Path(name) for name in named})
+    extract = settings.open_extractor()  # a wrong name is told here, before anything is written
+    with alone(make_folder(out)):
+        note = out / "settings.json"
+        before = note.read_text(errors="replace") if note.exists() else None
+        if isinstance(extract, Extractor) and extract.orientation == "auto":
+            settled = None if overwrite else settled_orientation(before)
+            settings = replace(settings, orientation=settled or _orientation(named, cluster, watchdog, progress))
+        support = extract.support if isinstance(extract, Extractor) else None
+        settings = replace(settings, support=support, weights=weights_of(settings))
+        _claim(out, before, settings, overwrite)
+        shards = _shards(out, named)
+        write_index(out, shards.items())
+        made = Made(_absolute(settings), settings_text(settings), extract.ratio, getattr(extract, "thresholds", {}))
+        todo = _Todo(out, shards, named, masks, made, watchdog)
+        try:
+            new = _work(cluster, todo, progress)
+        except BaseException as stop:
+            with suppress(HynetError, OSError):
+                write_index(out, shards.items())
+            if isinstance(stop, KeyboardInterrupt):
+                stop.add_note(f"what is done is kept in {out}, run the same command again to go on, here or elsewhere")
+            raise
+        write_index(out, shards.items())
+        shutil.rmtree(out / ".parts", ignore_errors=True)
+        for stray in (out / "shards").glob(".*"):  # of workers that were killed
+            stray.unlink(missing_ok=True)
+        return _collected(out, new)
+
+
+class _Todo:
+    """What is still to be done, batch by batch, and what is finished."""
+
+    def __init__(
+        self,
+        out: Path,
+        shards: Mapping[str, list[str]],
+        named: Mapping[str, str],
+        masks: Mapping[str, Path],
+        made: Made,
+        watchdog: float,
+    ) -> None:
+        self.total = sum(map(len, shards.values()))
+        self.finished = sum(len(names) for file, names in shards.items() if (out / file).exists())  # photos
+        self._named, self._masks, self._made, self._watchdog = named, masks, made, watchdog
+        self._open: dict[Path, tuple[Shard, set[str]]] = {}  # parts -> shard, photos that are not done
+        self._complete: deque[Shard] = deque()
+        self._batches = self._each(out, shards)
+        self.together = TOGETHER
+
+    def next(self) -> Batch | None:
+        if not self._complete and (batch := next(self._batches, None)) is not None:
+            return batch
+        if self._complete:
+            return Batch(ASSEMBLE, self._made, (self._complete.popleft(),), ASSEMBLING)
+        return None
+
+    def done(self, task: PartTask, photos: Sequence[ListedPhoto]) -> None:
+        self.finished += len(photos)
+        shard, waiting = self._open[task.parts]
+        waiting -= {photo.name for photo in photos}
+        if not waiting:
+            del self._open[task.parts]
+            self._complete.append(shard)
+
+    def shard_of(self, task: PartTask) -> Shard:
+        return self._open[task.parts][0]
+
+    def _each(self, out: Path, shards: Mapping[str, list[str]]) -> Iterator[Batch]:
+        for file, names in shards.items():
+            if (out / file).exists():
+                continue
+            shard = Shard(out.absolute() / file, out.absolute() / ".parts" / Path(file).stem, tuple(names))
+            done_before = names_in_parts(shard)
+            self.finished += len(done_before)
+            waiting = set(names) - done_before
+            if not waiting:
+                self._complete.append(shard)
+                continue
+            self._open[shard.parts] = shard, waiting
+            photos = [
+                ListedPhoto(name, self._named[name], place, str(self._masks[name]) if name in self._masks else None)
+                for place, name in enumerate(names)
+                if name in waiting and name in self._named  # an earlier list may have had more
+            ]
+            for start in range(0, len(photos), self.together):
+                batch = tuple(photos[start : start + self.together])
+                yield Batch(EXTRACT, PartTask(self._made, shard.parts), batch, self._watchdog)
+
+
+def _work(cluster: Cluster, todo: _Todo, progress: Progress) -> int:
+    """Photos that were extracted."""
+    new = 0
+    todo.together = max(1, min(TOGETHER, todo.total // (4 * cluster.slots())))
+    progress(todo.finished, todo.total, "extracting")
+    for batch, result in done(cluster, todo.next):
+        if batch.function == ASSEMBLE:
+            if isinstance(result, Failed):
+                raise BadInput(f"{batch.items[0].file} could not be put together: {result.why}")
+            _LOG.info("%s is finished", batch.items[0].file)
+            continue
+        if isinstance(result, Failed):
+            photo = batch.items[0]
+            _LOG.info("%s is quarantined: %s", photo.name, result.why)
+            quarantine(todo.shard_of(batch.context), photo, result.why)
+        else:
+            new += len(batch.items) - len(result)
+        todo.done(batch.context, batch.items)
+        progress(todo.finished, todo.total, "extracting")
+    return new
+
+
+def _orientation(named: Mapping[str, str], cluster: Cluster, watchdog: float, progress: Progress) -> str:
+    """As `orientation_of` finds it; a photo that cannot even be looked at is left out."""
+    if len(named) < 2:
+        return "gradient"
+    names = list(named)
+    photos = [ListedPhoto(names[k], named[names[k]], k) for k in some_of(len(names))]
+    batches = iter([Batch(LOOK, None, (photo,), watchdog) for photo in photos])
+    seen = {}
+    for batch, result in done(cluster, partial(next, batches, None)):
+        if not isinstance(result, Failed) and result[0] is not None:
+            seen[batch.items[0].place] = result[0]
+        progress(len(seen), len(photos), "looking")
+    return "gradient" if too_many(turns_between([seen[place] for place in sorted(seen)])) else "upright"
+
+
+def _claim(out: Path, before: str | None, settings: Settings, overwrite: bool) -> None:
+    """What is there is taken up only if it was made alike."""
+    wrong = settings_problem(before, settings, out) if before is not None else None
+    if wrong:
+        if not overwrite:
+            raise wrong
+        for folder in ("shards", ".parts", "vectors"):
+            shutil.rmtree(out / folder, ignore_errors=True)
+        (out / INDEX).unlink(missing_ok=True)
+    with whole(out / "settings.json") as temporary:
+        temporary.write_text(settings_text(settings))
+
+
+def _shards(out: Path, named: Mapping[str, str]) -> dict[str, list[str]]:
+    """Shard -> its photos. Those of an earlier run stay where they are, new ones come after them."""
+    shards: dict[str, list[str]] = {}
+    if (out / INDEX).exists():
+        known = read_index(out / INDEX, ["photo", "shard"])
+        for photo, shard in zip(known["photo"], known["shard"], strict=True):
+            shards.setdefault(shard, []).append(photo)
+    placed = {name for names in shards.values() for name in names}
+    new = [name for name in named if name not in placed]
+    for start in range(0, len(new), SHARD):
+        shards[f"shards/{len(shards):05}.h5"] = new[start : start + SHARD]
+    return shards
+
+
+def _absolute(settings: Settings) -> Settings:
+    """Weights by paths that workers understand, who work in folders of their own."""
+
+    def found(path: str | None) -> str | None:
+        is_path = path is not None and ("/" in path or Path(path).suffix) and Path(path).exists()
+        return str(Path(path).absolute()) if path is not None and is_path else path
+
+    return replace(
+        settings,
+        detector=found(settings.detector) or settings.detector,
+        descriptor=found(settings.descriptor) or settings.descriptor,
+        shape=found(settings.shape) or settings.shape,
+        extractor=found(settings.extractor),
+    )
+
+
+def _collected(out: Path, new: int) -> Collected:
+    told = read_index(out / INDEX, ["photo", "status", "error"])
+    wrong: dict[str, dict[str, str]] = {"unreadable": {}, "quarantined": {}}
+    for photo, status, error in zip(*told.values(), strict=True):
+        if status in wrong:
+            wrong[status][photo] = error
+    count = told["status"].count("done")
+    if not count:
+        why = next((why for each in wrong.values() for why in each.values()), "run it again.")
+        raise BadInput(f"none of the {len(told['photo'])} photos could be used: {why}")
+    shards = len(list((out / "shards").glob("*.h5")))
+    return Collected(count, new, shards, wrong["unreadable"], wrong["quarantined"])

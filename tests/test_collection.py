@@ -1,0 +1,267 @@
+"""Collections: lists of photos, shards with an index, and everything that reads them as one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from hynet import images
+from hynet.benchmarks.harness.methods import Setting, open_methods
+from hynet.cli import main, progress
+from hynet.errors import BadData, BadInput, DataNotFound
+from hynet.extractors import collecting, open_extractor
+from hynet.extractors.collecting import extract_collection
+from hynet.extractors.collection import read_index
+from hynet.extractors.folder import extract_all
+from hynet.extractors.hloc_file import h5_fingerprints, h5_names, read_h5
+from hynet.extractors.manifest import fetched, find_addresses
+from hynet.extractors.settings import Settings
+from hynet.system.cluster import open_cluster
+from test_features import write_photos
+
+pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
+
+SETTINGS = Settings(descriptor="rootsift", max_keypoints=40, orientation="upright")
+NAMES = [f"{k}.png" for k in range(5)]
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with open_cluster("local", workers=2) as here:
+        yield here
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory) -> Path:
+    folder = write_photos(tmp_path_factory.mktemp("photos"), [*NAMES, "below/5.png"])
+    (folder / "broken.jpg").write_bytes(b"\xff\xd8 not a photo")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(photos, cluster, tmp_path_factory) -> Path:
+    """Two shards of four, the last of them not full."""
+    out = tmp_path_factory.mktemp("made") / "collection"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(collecting, "SHARD", 4)
+        done = extract_collection([photos], out, SETTINGS, cluster=cluster)
+    assert (done.photos, done.new, done.shards) == (6, 6, 2)
+    assert list(done.unreadable) == ["broken.jpg"]
+    assert done.quarantined == {}
+    return out
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_collection_holds_what_one_file_holds(made, photos, tmp_path):
+    extract_all(photos, tmp_path / "one.h5", SETTINGS)
+    assert h5_names(made) == h5_names(tmp_path / "one.h5")
+    assert h5_fingerprints(made) == h5_fingerprints(tmp_path / "one.h5")
+    for name in h5_names(made):
+        here, there = read_h5(made, name), read_h5(tmp_path / "one.h5", name)
+        assert np.array_equal(here.descriptors, there.descriptors)
+        assert np.array_equal(here.keypoints.frames, there.keypoints.frames)
+
+
+def test_the_index_says_where_every_photo_is_and_the_shards_are_hlocs_layout(made):
+    rows = parquet.read_table(made / "index.parquet").to_pylist()
+    assert [row["photo"] for row in rows] == ["0.png", "1.png", "2.png", "3.png", "4.png", "below/5.png", "broken.jpg"]
+    for row in rows[:-1]:
+        with h5py.File(made / row["shard"]) as shard:
+            assert shard[row["photo"]]["keypoints"].shape == (row["rows"], 2)
+        assert row["status"] == "done"
+    assert rows[-1]["status"] == "unreadable"
+    assert "broken or cut short" in rows[-1]["error"] or "not a photo" in rows[-1]["error"]
+
+
+def test_the_same_bytes_whatever_the_number_of_workers(made, photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(collecting, "SHARD", 4)
+    monkeypatch.setattr(collecting, "TOGETHER", 3)
+    with open_cluster("local", workers=1) as alone:
+        extract_collection([photos], tmp_path / "again", SETTINGS, cluster=alone)
+    assert files(tmp_path / "again") == files(made)
+
+
+def test_a_second_run_redoes_nothing_and_new_photos_get_shards_of_their_own(made, photos, cluster, tmp_path):
+    copy, more = shutil.copytree(made, tmp_path / "copy"), shutil.copytree(photos, tmp_path / "photos")
+    before = files(copy)
+    assert extract_collection([more], copy, SETTINGS, cluster=cluster).new == 0
+    assert files(copy) == before
+    write_photos(more, ["00.png"])
+    done = extract_collection([more], copy, SETTINGS, cluster=cluster)
+    assert (done.photos, done.new, done.shards) == (7, 1, 3)
+    after = files(copy)
+    assert {name: after[name] for name in before if name != "index.parquet"} == {
+        name: content for name, content in before.items() if name != "index.parquet"
+    }
+    assert h5_names(copy) == sorted([*NAMES, "00.png", "below/5.png"])
+
+
+def test_a_run_that_was_stopped_goes_on_with_what_is_done(made, photos, cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(collecting, "SHARD", 4)
+    monkeypatch.setattr(collecting, "TOGETHER", 1)
+
+    def stop(done, total, what):
+        if done == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), open_cluster("local", workers=1) as elsewhere:
+        extract_collection([photos], tmp_path / "out", SETTINGS, cluster=elsewhere, progress=stop)
+    status = read_index(tmp_path / "out" / "index.parquet")["status"]
+    assert "waiting" in status
+    first: list[int] = []
+    extract_collection(
+        [photos], tmp_path / "out", SETTINGS, cluster=cluster, progress=lambda done, total, what: first.append(done)
+    )
+    assert min(first[1:], default=7) > 4
+    assert files(tmp_path / "out") == files(made)
+
+
+def test_other_settings_are_refused_and_replaced_only_when_asked(made, photos, cluster, tmp_path):
+    copy = shutil.copytree(made, tmp_path / "copy")
+    fewer = Settings(descriptor="rootsift", max_keypoints=20, orientation="upright")
+    with pytest.raises(BadInput, match=r"made with other settings \(max-keypoints was 40, now 20\)"):
+        extract_collection([photos], copy, fewer, cluster=cluster)
+    extract_collection([photos / "0.png"], copy, fewer, cluster=cluster, overwrite=True)
+    assert h5_names(copy) == ["0.png"]
+    assert len(read_h5(copy, "0.png")) == 20
+
+
+# --- Lists ---
+
+
+def test_lists_are_folders_patterns_and_tables(photos, tmp_path):
+    import pyarrow
+
+    everything = find_addresses([photos])
+    assert everything["below/5.png"] == str(photos / "below" / "5.png")
+    assert list(find_addresses([f"{photos}/*.png"])) == NAMES
+    assert list(find_addresses([f"{photos}/**/5.png"])) == ["below/5.png"]
+    (tmp_path / "list.csv").write_text(f"Path,name\n{photos}/1.png,one\n{photos}/2.png,two\n")
+    assert find_addresses([tmp_path / "list.csv"]) == {"one": f"{photos}/1.png", "two": f"{photos}/2.png"}
+    table = pyarrow.table({"size": [1], "photo": ["3.png"]})
+    parquet.write_table(table, photos.parent / "list.parquet")
+    assert find_addresses([photos.parent / "list.parquet"]) == {"3.png": f"{photos.parent}/3.png"}
+    remote = pyarrow.table({"path": ["s3://bucket/a/b.jpg", "/c/../d.jpg", "../e.jpg"]})
+    parquet.write_table(remote, tmp_path / "list.parquet")
+    assert find_addresses([tmp_path / "list.parquet"]) == {
+        "bucket/a/b.jpg": "s3://bucket/a/b.jpg",
+        "d.jpg": "/c/../d.jpg",
+        "e.jpg": f"{tmp_path}/../e.jpg",
+    }
+
+
+def test_photos_of_other_places_are_read_through_fsspec_and_http(photos, capsys):
+    expected = images.read(photos / "0.png")
+    assert np.array_equal(images.read(fetched(f"file://{photos}/0.png")), expected)
+    assert "below/5.png" in find_addresses([f"file://{photos}"])
+    assert list(find_addresses([f"file://{photos}/*.png"])) == NAMES
+    handler = partial(SimpleHTTPRequestHandler, directory=photos)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://127.0.0.1:{server.server_port}/0.png"
+        assert find_addresses([address]) == {f"127.0.0.1:{server.server_port}/0.png": address}
+        assert np.array_equal(images.read(fetched(address)), expected)
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("a,b\n1,2\n", "has the columns a, b; call that of the paths `path`"),
+        ("path\n", "no photos in"),
+        ("path,name\nx.jpg\n", "not a table that can be read"),
+        ("path,name\nx.jpg,one\ny.jpg,one\n", "two photos are named one"),
+    ],
+)
+def test_a_list_that_cannot_be_used_gets_one_sentence(tmp_path, content, sentence):
+    (tmp_path / "list.csv").write_text(content)
+    with pytest.raises((BadInput, DataNotFound), match=sentence):
+        find_addresses([tmp_path / "list.csv"])
+
+
+@pytest.mark.parametrize(
+    "given", ["nowhere/", "nowhere/*.png", "nowhere.csv", "nowhere.parquet", "file:///nowhere/", "no-such://a/b.jpg"]
+)
+def test_what_is_not_there_gets_one_sentence(given):
+    with pytest.raises((BadInput, DataNotFound, ImportError)):
+        find_addresses([given])
+
+
+# --- Readers ---
+
+
+def test_a_collection_is_an_extractor_of_its_photos(made, photos):
+    extract = open_extractor(made)
+    assert len(extract(photos / "below" / "5.png")) == 40
+    with pytest.raises(BadData, match="holds no features of"):
+        extract(photos / "other.png")
+
+
+def test_match_reads_a_collection(made, tmp_path, capsys):
+    (tmp_path / "pairs.txt").write_text("0.png 1.png\n0.png below/5.png\n")
+    args = f"match --pairs {tmp_path}/pairs.txt --extractor {made} --out {tmp_path}/matches.h5 --json"
+    assert main(args.split()) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["features"] == str(made)
+    assert len(told["pairs"]) == 2
+
+
+def test_benchmarks_take_a_collection_for_a_features_file(made, photos):
+    setting = Setting(max_keypoints=30)
+    *_, method = open_methods(["rootsift"], setting, files=[made], photos=[photos / "0.png", photos / "1.png"])
+    assert method.name == "collection"
+    assert len(method.features(photos / "0.png")) == 30
+    assert method.fingerprint is not None
+
+
+def test_an_index_that_is_broken_is_told(made, tmp_path):
+    (tmp_path / "index.parquet").write_bytes(b"PAR1 no more")
+    with pytest.raises(BadData, match="is not the index of a collection"):
+        h5_names(tmp_path)
+
+
+# --- The command ---
+
+
+def test_the_command_writes_a_collection_where_out_is_a_folder(photos, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    options = "--model rootsift --max-keypoints 20 --orientation upright --jobs 1 --json"
+    assert main(f"extract {photos} --out {tmp_path}/c/ {options}".split()) == 0
+    said = capsys.readouterr()
+    told = json.loads(said.out)
+    assert (told["photos"], told["shards"], list(told["unreadable"])) == (6, 1, ["broken.jpg"])
+    lines = [json.loads(line) for line in said.err.splitlines()]
+    assert lines[-1]["done"] == lines[-1]["total"] == 7
+    assert set(lines[-1]) == {"step", "done", "total", "seconds", "left"}
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ("--out f.h5 --cluster dask://here:1", "a cluster makes a collection"),
+        ("--out c/ --cluster nowhere", "no cluster 'nowhere'"),
+        ("--out c/ --watchdog 0", "more than 0 seconds"),
+        ("--out c/ --model nothing", "nothing"),
+    ],
+)
+def test_a_collection_that_cannot_be_made_is_refused_before_anything_is_written(
+    photos, tmp_path, monkeypatch, capsys, args, sentence
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["extract", str(photos), *args.split()]) == 2
+    said = capsys.readouterr().err
+    assert sentence in said
+    assert said.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
