@@ -107,8 +107,8 @@ def test_an_unknown_format_lists_the_known_ones(tmp_path):
         export(descriptors.TFeat(), tmp_path / "m.tflite")
 
 
-def test_integers_need_hynet_enough_patches_and_onnx(tmp_path, some):
-    with pytest.raises(BadInput, match="only HyNet"):
+def test_integers_need_a_network_that_has_them_enough_patches_and_onnx(tmp_path, some):
+    with pytest.raises(BadInput, match="only HyNet with FRN, LightNet and DesDis"):
         export_int8(descriptors.TFeat(), tmp_path / "m.onnx", some)
     with pytest.raises(BadInput, match="50 patches or more, got 7"):
         export_int8(descriptors.HyNet(), tmp_path / "m.onnx", some[:7])
