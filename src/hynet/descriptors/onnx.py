@@ -36,7 +36,7 @@ class OnnxEngine(Descriptor):
         self.about: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
         self.support = _number(self.about, "support", path)
         self.ratio = _number(self.about, "ratio", path)
-        self._tile = int(_number(self.about, "tile", path) or TILE)
+        self._tile = max(1, round(_number(self.about, "tile", path) or TILE))
 
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, dim) float32 unit rows."""

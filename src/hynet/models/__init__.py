@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-KINDS = {"default": "descriptor", "default-int8": "descriptor", "keynet": "detector"}
+KINDS = {"default": "descriptor", "default-int8": "descriptor", "light": "descriptor", "keynet": "detector"}
 
 
 def shipped(kind: str) -> dict[str, Path]:
