@@ -69,7 +69,7 @@ def _folded(network: nn.Module) -> list[Folded]:
 
 
 def _with_norm(conv: nn.Module, norm: nn.Module) -> Folded:
-    assert isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d)
+    assert isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d) and isinstance(conv.padding, tuple)
     assert norm.running_mean is not None and norm.running_var is not None
     scale = 1 / np.sqrt(numbers(norm.running_var) + norm.eps)
     bias = -numbers(norm.running_mean) + (0 if conv.bias is None else numbers(conv.bias))
