@@ -101,15 +101,27 @@ def test_a_model_ships_and_tells_matching_patches_from_others(model):
 
 
 def test_torch_says_the_same_as_the_default_engine_and_knows_the_same(patches):
-    by_onnx, by_torch = load("default"), load("default", engine="torch", device="cpu")
+    by_onnx, by_torch = load("default-float"), load("default", engine="torch", device="cpu")
     np.testing.assert_allclose(by_torch.describe(patches), by_onnx.describe(patches), atol=1e-5)
     assert (by_torch.support, by_torch.ratio) == (by_onnx.support, by_onnx.ratio)
 
 
-def test_the_default_model_in_integers_ships_and_agrees(patches):
-    cosines = (load("default-int8").describe(patches) * load("default").describe(patches)).sum(1)
+def test_the_default_model_is_in_integers_and_agrees_with_its_reference_in_floats(patches):
+    cosines = (load("default").describe(patches) * load("default-float").describe(patches)).sum(1)
     assert cosines.min() > 0.98
     assert cosines.mean() > 0.999
+
+
+def test_the_former_name_of_the_default_model_stays(patches):
+    from hynet.extractors.calibrated import places
+
+    np.testing.assert_array_equal(load("default-int8").describe(patches[:3]), load("default").describe(patches[:3]))
+    assert places("default-int8") == places("default")
+
+
+def test_the_reference_in_floats_has_the_weights_of_the_default_for_torch(patches):
+    rows = [load(name, engine="torch", device="cpu").describe(patches[:3]) for name in ("default", "default-float")]
+    np.testing.assert_array_equal(*rows)
 
 
 def test_light_in_integers_agrees_with_its_weights_and_torch_goes_on_from_them(patches):

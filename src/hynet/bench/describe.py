@@ -16,7 +16,7 @@ from ..descriptors.onnx import OnnxEngine
 from ..errors import need
 from . import Measurement, all_milliseconds
 
-IN_FLOATS = "hynet, the default"
+IN_FLOATS = "hynet, default-float"
 PATCHES = 512
 ROUNDS = 7
 FLOPS = 78.18e6  # a patch: convolutions and the last product
@@ -28,10 +28,10 @@ def measure(*, count: int = PATCHES, rounds: int = ROUNDS) -> list[Measurement]:
     kornia = need("kornia.feature", "baselines", "the bench of describing")
     rng = np.random.default_rng(0)
     patches = rng.integers(0, 256, (count, 32, 32), np.uint8)
-    plain = network(models()["default"].with_suffix(".safetensors")).eval()
+    plain = network("default").eval()
     peer = kornia.HyNet(pretrained=False).eval()
     peer.load_state_dict(plain.state_dict())
-    in_floats, in_integers, light = OnnxEngine(models()["default"]), load("default-int8"), load("light")
+    in_floats, in_integers, light = OnnxEngine(models()["default-float"]), load("default"), load("light")
     in_torch = load("default", engine="torch", device="cpu")
 
     @torch.inference_mode()
@@ -47,11 +47,11 @@ def measure(*, count: int = PATCHES, rounds: int = ROUNDS) -> list[Measurement]:
         "torch, all patches at once": plainly,
         "hynet, engine torch": lambda: in_torch.describe(patches),
         IN_FLOATS: lambda: in_floats.describe(patches),
-        "hynet, default-int8": lambda: in_integers.describe(patches),
+        "hynet, default, 8-bit": lambda: in_integers.describe(patches),
         "hynet, light": lambda: light.describe(patches),
     }
     if not np.allclose(np.asarray(by_kornia()), in_floats.describe(patches), atol=1e-4):
-        raise AssertionError("kornia and the default engine disagree: the rates would compare different things")
+        raise AssertionError("kornia and default-float disagree: the rates would compare different things")
     threads = in_floats.threads
     with ThreadPoolExecutor(threads, initializer=lambda: torch.set_num_threads(1)) as pool:
         pairs = torch.rand(threads, 2, SIDE, SIDE)

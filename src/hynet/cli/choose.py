@@ -12,13 +12,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from ..calibration import choosing
-from ..descriptors.loading import models as shipped_models
 from ..errors import BadInput
 from ..types import Table
 from . import Report, terminal_width
 from .progress import bar
-
-MODELS = ",".join([*shipped_models(), "rootsift"])
 
 
 def run(
@@ -26,7 +23,7 @@ def run(
     photos: Path,
     budget: str | None = None,
     detectors: str = "dog,keynet",
-    models: str = MODELS,
+    models: str = "light,default,rootsift",
     extractors: str = "opencv-rootsift",
     keypoints: str = "512,1024,2048,4096",
     pairs: int = 8,

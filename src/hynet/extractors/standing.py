@@ -45,7 +45,7 @@ def too_many(found: Array) -> bool:
 def turns(photos: Sequence[str | Path | Array]) -> Array:
     """Radians between the photos of each pair that shows how it was turned; of many photos, some are looked at."""
     chosen = np.unique(np.linspace(0, len(photos) - 1, min(PHOTOS, len(photos))).astype(int))
-    extract = Extractor("dog", "default-int8", KEYPOINTS, orientation="gradient", longest=LONGEST)
+    extract = Extractor("dog", "default", KEYPOINTS, orientation="gradient", longest=LONGEST)
     seen = []
     for k in chosen:
         try:
