@@ -20,7 +20,6 @@ from .onnx_graph import FLOAT, Graph, f32
 from .stages import numbers, reach
 
 TILE = 128  # patches at once: small activations, and a call costs as much as it does for a large network
-MIDDLE = 128  # the integer that stands for 0 in the standardised patch, where both signs are alike
 KNOWN = (nn.InstanceNorm2d, nn.Conv2d, nn.BatchNorm2d, nn.ReLU, nn.Dropout)
 
 
@@ -40,24 +39,26 @@ class Folded:
 
 
 def in_integers(network: nn.Module, patches: Array, about: Mapping[str, str]) -> Any:
-    """The network, from uint8 (N, 32, 32) to unit rows (N, 128), with ranges from the patches (N, 32, 32)."""
+    """The network, from uint8 (N, 32, 32) to unit rows (N, 128), with ranges from the patches (N, 32, 32).
+
+    The first convolution stays in floats: of one channel, integers would save nothing.
+    """
     graph = Graph("patches")
-    *layers, head = _folded(network)
-    spread, *spans = _spans(network, patches)
+    first, *layers, head = _folded(network)
+    span, *spans = _spans(network, patches)
+    zero, one = np.uint8(0), np.float32(1)
     x = graph.add("Cast", graph.source, to=FLOAT)
     x = graph.add("LayerNormalization", x, np.ones((32, 32), np.float32), axis=1, epsilon=1e-5)
-    unit, zero = spread / (255 - MIDDLE), np.uint8(MIDDLE)
-    one = np.float32(1)
-    x = graph.add("QuantizeLinear", graph.add("Unsqueeze", x, np.array([1])), f32(unit[0]), zero)
+    x = graph.add("Unsqueeze", x, np.array([1]))
+    x = graph.add("Conv", x, f32(first.weight), f32(first.bias), **first.window)
+    step = span / 255  # (C,)
+    x = graph.add("QuantizeLinear", x, f32(step), np.zeros(len(step), np.uint8), axis=1)
     for layer, span in zip(layers, spans, strict=True):
-        weight, scale = rounded(layer.weight * unit[:, None, None])
+        weight, scale = rounded(layer.weight * step[:, None, None])
         step = span / 255
-        signs, bias = np.zeros(len(scale), np.int8), np.rint(layer.bias / scale).astype(np.int32)
-        x = graph.add(
-            "QLinearConv", x, one, zero, weight, f32(scale / step), signs, one, np.uint8(0), bias, **layer.window
-        )
-        unit, zero = step, np.uint8(0)
-    weight, scale = rounded((head.weight * unit[:, None, None]).reshape(len(head.bias), -1))
+        signs, bias = np.zeros(len(step), np.int8), np.rint(layer.bias / scale).astype(np.int32)
+        x = graph.add("QLinearConv", x, one, zero, weight, f32(scale / step), signs, one, zero, bias, **layer.window)
+    weight, scale = rounded((head.weight * step[:, None, None]).reshape(len(head.bias), -1))
     x = graph.add("MatMulInteger", graph.add("Flatten", x), np.ascontiguousarray(weight.T), zero)
     x = graph.add("Mul", graph.add("Cast", x, to=FLOAT), f32(scale))
     return finished(graph, graph.add("Add", x, f32(head.bias)), {"tile": str(TILE), **about})
@@ -84,12 +85,12 @@ def _with_norm(conv: nn.Module, norm: nn.Module) -> Folded:
 
 @torch.inference_mode()
 def _spans(network: nn.Module, patches: Array) -> list[Array]:
-    """The values that nearly all patches stay below, a number a channel: of the standardised patch, of each ReLU."""
+    """The values that nearly all patches stay below after each ReLU, a number a channel."""
     x, found = torch.tensor(patches)[:, None].float(), []
     for module in _leaves(network.eval()):
         x = module(x)
-        if isinstance(module, nn.InstanceNorm2d | nn.ReLU):
-            found.append(reach(x.abs()))
+        if isinstance(module, nn.ReLU):
+            found.append(reach(x))
     return found
 
 
