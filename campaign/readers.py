@@ -395,7 +395,7 @@ def _safetensors(folder: Path) -> None:
 def _onnx(folder: Path) -> None:
     from hynet.models import FOLDER
 
-    shutil.copy(FOLDER / "default-int8.onnx", folder / "model.onnx")
+    shutil.copy(FOLDER / "default.onnx", folder / "model.onnx")
 
 
 def _read_weights(folder: Path) -> Any:

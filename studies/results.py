@@ -31,7 +31,7 @@ FEW = ",".join(["default", "keynet+default", "rootsift", *weights(["hardtfeat.pt
 # The rows of README.md's table: what each is called there, and what it needs beyond `pip install hynet-features`.
 FEW_TO_CHOOSE_FROM = {
     "default": ("hynet `default`", ""),
-    "default-int8": ("hynet `default-int8`", ""),
+    "light": ("hynet `light`", ""),
     "opencv-rootsift": ("SIFT (OpenCV's, RootSIFT)", ""),
     "weights/hardtfeat.pth": ("HardTFeat, on our keypoints", "its weights, torch"),
     "weights/xfeat_n4m.onnx": ("XFeat", "its weights"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hynet.descriptors.loading import models
+from hynet.models import OTHER_NAMES
 
-OURS = [*models()]
+OURS = [name for name in models() if name not in OTHER_NAMES]
 BASELINES = ["rootsift", "sift"]
 OPENCV = ["vgg", "beblid", "teblid"]
 PATCH_NETWORKS = ["tfeat-liberty.params", "hardtfeat.pth", "DesDis-32.pth", "DesDis-16.pth", "mkd-concat-64.pth"]

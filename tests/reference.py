@@ -209,6 +209,25 @@ def doap(a, p, bins=25, allowed=None):
     return 1 - mean([precision(query) for query in range(2 * count)])
 
 
+def distilled(a, p, copies=4.0, neighbours=1.0, temperature=0.1, pairs=0.5, taught=None, allowed=None):
+    own = hynet(a, p, allowed=allowed)
+    if taught is None:
+        return own
+    mine, teachers = [unit(row) for row in (*a, *p)], [unit(row) for row in (*taught[0], *taught[1])]
+    copied = mean([((x - t) ** 2).sum() for x, t in zip(mine, teachers, strict=True)])
+
+    def shares(rows: list[Tensor], i: int) -> dict[int, Tensor]:
+        """How likely each other is to be taken for i."""
+        likely = {j: torch.exp(cosine(rows[i], rows[j]) / temperature) for j in range(len(rows)) if j != i}
+        return {j: value / sum(likely.values()) for j, value in likely.items()}
+
+    lost = []
+    for i in range(len(mine)):
+        p_i, q_i = shares(mine, i), shares(teachers, i)
+        lost.append(sum(q_i[j] * torch.log(q_i[j] / p_i[j]) for j in q_i))
+    return pairs * own + copies * copied + neighbours * mean(lost)
+
+
 LOSSES = {
     "hynet": hynet,
     "s_only": s_only,
@@ -221,6 +240,7 @@ LOSSES = {
     "tfeat": tfeat,
     "l2net": l2net,
     "doap": doap,
+    "distilled": distilled,
 }
 
 

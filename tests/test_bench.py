@@ -11,15 +11,17 @@ import pytest
 
 from hynet.bench import BENCHES, Measurement
 from hynet.cli import main
+from hynet.system.machine import cores
 
 # bench -> sizes at which it takes about a second
 SMALL: dict[str, dict[str, Any]] = {
     "start": {"peer": "numpy", "options": ("--max-keypoints", "50"), "rounds": 1},
     "describe": {"count": 8, "rounds": 1},
+    "photo": {"count": 1, "max_keypoints": 60, "longest_side": 240, "rounds": 1},
     "cut": {"count": 20, "rounds": 1},
     "shape": {"count": 20, "rounds": 1},
     "match": {"count": 200, "rounds": 1},
-    "reconstruct": {"count": 4, "max_keypoints": 400, "longest_side": 320},
+    "reconstruct": {"count": 4, "max_keypoints": 400, "longest_side": 320, "models": ["default"]},
     "train": {"count": 8, "rounds": 1, "compiled": False},
     "data": {"count": 2000, "pairs_per_batch": 16, "rounds": 1},
     "evaluate": {"sizes": (30, 25, 20), "pair_count": 200, "query_count": 6, "rounds": 1},
@@ -51,7 +53,7 @@ def test_every_bench_runs_and_names_its_peer_first(bench):
     if bench == "evaluate":
         assert found["largest difference of any score"] < 1e-9
     if bench == "reconstruct":
-        assert found["hynet: registered"] == found["pycolmap: registered"] == SMALL[bench]["count"]
+        assert found["hynet, default: registered"] == found["pycolmap's SIFT: registered"] == SMALL[bench]["count"]
 
 
 def test_a_bench_that_compares_different_things_refuses(monkeypatch):
@@ -68,4 +70,5 @@ def test_the_command_prints_ratios_against_the_first_row(monkeypatch, capsys):
     assert main(["bench", "loss", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["bench"] == "loss"
+    assert f"{len(cores())} cores" in told["machine"]
     assert [row["ratio"] for row in told["rows"]] == [1.0, 4.0, None]

@@ -173,7 +173,7 @@ def test_frn_sums_in_full_precision_where_half_would_overflow():
     torch.testing.assert_close(FRN(1)(x), torch.ones(1, 1, 4, 4))
 
 
-@pytest.mark.parametrize("name", ["hynet", "l2net", "tfeat", "hardtfeat", "desdis"])
+@pytest.mark.parametrize("name", ["hynet", "l2net", "tfeat", "hardtfeat", "desdis", "lightnet"])
 def test_a_network_turns_away_patches_of_another_size(name):
     with pytest.raises(BadInput, match="32 x 32"):
         DESCRIPTORS[name]().eval()(torch.ones(2, 1, 64, 64))

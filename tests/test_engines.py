@@ -64,6 +64,7 @@ def test_a_file_that_is_no_model_gets_one_sentence(content, tmp_path):
         (64, {}, r"gives \(16, 64\) for 1 patches"),
         (1024, {"support": "wide"}, "says that its support is 'wide'"),
         (1024, {"ratio": "nan"}, "says that its ratio is 'nan'"),
+        (1024, {"tile": "many"}, "says that its tile is 'many'"),
     ],
 )
 def test_a_network_that_opens_but_cannot_be_used_gets_one_sentence(tmp_path, columns, about, sentence):
@@ -82,7 +83,8 @@ def test_a_network_that_is_no_descriptor_gets_one_sentence():
         load(SHIPPED)
 
 
-def test_the_default_model_ships_and_tells_matching_patches_from_others():
+@pytest.mark.parametrize("model", ["default", "light"])
+def test_a_model_ships_and_tells_matching_patches_from_others(model):
     from hynet.datasets import synthetic
     from hynet.metrics import fpr95
 
@@ -92,22 +94,41 @@ def test_the_default_model_ships_and_tells_matching_patches_from_others():
     is_match = np.arange(600) < 300
     first = np.concatenate([first, first])
     errors = {}
-    for name in ("default", "rootsift"):
+    for name in (model, "rootsift"):
         rows = load(name).describe(patch_set.patches)
         errors[name] = fpr95(np.linalg.norm(rows[first] - rows[second], axis=1), is_match)
-    assert errors["default"] < errors["rootsift"]
+    assert errors[model] < errors["rootsift"]
 
 
 def test_torch_says_the_same_as_the_default_engine_and_knows_the_same(patches):
-    by_onnx, by_torch = load("default"), load("default", engine="torch", device="cpu")
+    by_onnx, by_torch = load("default-float"), load("default", engine="torch", device="cpu")
     np.testing.assert_allclose(by_torch.describe(patches), by_onnx.describe(patches), atol=1e-5)
     assert (by_torch.support, by_torch.ratio) == (by_onnx.support, by_onnx.ratio)
 
 
-def test_the_default_model_in_integers_ships_and_agrees(patches):
-    cosines = (load("default-int8").describe(patches) * load("default").describe(patches)).sum(1)
+def test_the_default_model_is_in_integers_and_agrees_with_its_reference_in_floats(patches):
+    cosines = (load("default").describe(patches) * load("default-float").describe(patches)).sum(1)
     assert cosines.min() > 0.98
     assert cosines.mean() > 0.999
+
+
+def test_the_former_name_of_the_default_model_stays(patches):
+    from hynet.extractors.calibrated import places
+
+    np.testing.assert_array_equal(load("default-int8").describe(patches[:3]), load("default").describe(patches[:3]))
+    assert places("default-int8") == places("default")
+
+
+def test_the_reference_in_floats_has_the_weights_of_the_default_for_torch(patches):
+    rows = [load(name, engine="torch", device="cpu").describe(patches[:3]) for name in ("default", "default-float")]
+    np.testing.assert_array_equal(*rows)
+
+
+def test_light_in_integers_agrees_with_its_weights_and_torch_goes_on_from_them(patches):
+    by_onnx, by_torch = load("light"), load("light", engine="torch", device="cpu")
+    assert (by_onnx.describe(patches) * by_torch.describe(patches)).sum(1).mean() > 0.999
+    assert (by_torch.support, by_torch.ratio) == (by_onnx.support, by_onnx.ratio)
+    assert isinstance(by_torch, descriptors.LightNet)
 
 
 def test_an_engine_that_cannot_be_had_is_said_in_one_sentence(exported, tmp_path):

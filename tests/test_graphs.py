@@ -42,7 +42,28 @@ def test_the_graph_is_the_network_whatever_its_norms(seed, tmp_path, many):
     np.testing.assert_allclose(said, network.describe(many[:40]), atol=1e-5)
 
 
-@pytest.mark.parametrize("make", [lambda: descriptors.HyNet().eval(), lambda: unruly(2)], ids=["fresh", "unruly"])
+def lived_in(network: torch.nn.Module) -> torch.nn.Module:
+    """With BatchNorms that have seen something, as training leaves them."""
+    torch.manual_seed(0)
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.normal_(std=0.2)
+            module.running_var.uniform_(0.1, 1)
+            if module.affine:
+                module.weight.data.uniform_(0.5, 2)
+                module.bias.data.normal_()
+    return network.eval()
+
+
+NETWORKS = {
+    "fresh": lambda: descriptors.HyNet().eval(),
+    "unruly": lambda: unruly(2),
+    "lightnet": lambda: lived_in(descriptors.LightNet()),
+    "desdis": lambda: lived_in(descriptors.DesDis(16)),
+}
+
+
+@pytest.mark.parametrize("make", NETWORKS.values(), ids=NETWORKS)
 def test_integers_keep_the_direction_of_every_descriptor(make, tmp_path, many):
     network = make()
     assert export_int8(network, tmp_path / "m.onnx", many, {"ratio": "0.8"}) > AGREE_INT8
@@ -51,9 +72,10 @@ def test_integers_keep_the_direction_of_every_descriptor(make, tmp_path, many):
     assert (tmp_path / "m.onnx").stat().st_size < 1.5e6
 
 
-def test_patches_without_any_structure_get_finite_unit_rows(tmp_path, many):
+@pytest.mark.parametrize("make", [descriptors.HyNet, descriptors.LightNet])
+def test_patches_without_any_structure_get_finite_unit_rows(make, tmp_path, many):
     flat = np.stack([np.full((32, 32), level, np.uint8) for level in (0, 1, 128, 255)])
-    network = descriptors.HyNet()
+    network = lived_in(make())
     export(network, tmp_path / "f.onnx")
     export_int8(network, tmp_path / "i.onnx", many)
     for name in ("f.onnx", "i.onnx"):

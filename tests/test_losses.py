@@ -90,6 +90,38 @@ def test_hynet_loss_is_its_equation_for_any_setting(seed, alpha, margin, gamma, 
         torch.testing.assert_close(mine, true, atol=1e-5, rtol=1e-5)
 
 
+@settings(max_examples=15)
+@given(
+    seed=st.integers(0, 10_000),
+    copies=st.sampled_from([0.0, 2.0]),
+    neighbours=st.sampled_from([0.0, 0.5]),
+    temperature=st.floats(0.05, 1),
+    pairs=st.floats(0, 2),
+)
+def test_what_a_teacher_adds_is_its_equation_for_any_setting(seed, copies, neighbours, temperature, pairs):
+    a, p = batch(seed)
+    options = {"copies": copies, "neighbours": neighbours, "temperature": temperature, "pairs": pairs}
+    options["taught"] = batch(seed + 1)
+    ours = value_and_gradient(LOSSES["distilled"], a, p, **options)
+    for mine, true in zip(ours, value_and_gradient(reference.distilled, a, p, **options), strict=True):
+        torch.testing.assert_close(mine, true, atol=1e-5, rtol=1e-5)
+
+
+def test_a_pupil_that_says_what_its_teacher_says_has_nothing_to_learn_from_it():
+    a, p = batch(5)
+    terms = LOSSES["distilled"](3 * a, 0.5 * p, taught=(a, p)).terms
+    assert float(terms["copies"]) == pytest.approx(0, abs=1e-9)
+    assert float(terms["neighbours"]) == pytest.approx(0, abs=1e-9)
+
+
+def test_a_teacher_whose_descriptors_are_longer_teaches_neighbours_only():
+    a, p = batch(5)
+    longer = torch.cat([a, a], 1), torch.cat([p, p], 1)
+    terms = LOSSES["distilled"](a, p, taught=longer).terms
+    assert "copies" not in terms
+    assert float(terms["neighbours"]) == pytest.approx(0, abs=1e-9)
+
+
 @pytest.mark.parametrize("name", ["hynet", "s_only", "d_only", "loss_a", "loss_b"])
 def test_the_measures_of_similarity_are_compared_with_one_norm_regulariser(name):
     a, p = batch(4)

@@ -145,7 +145,7 @@ def test_a_run_can_start_from_weights_of_the_same_network(tmp_path, patches):
     begun = loop.start(onwards, "cpu").network.state_dict()
     assert all(torch.equal(value, begun[key]) for key, value in weights(tmp_path / "first").items())
     shipped = loop.start(replace(SMALL, start_from="default"), "cpu").network.describe(patches.patches[:9])
-    assert np.allclose(shipped, hynet.load("default").describe(patches.patches[:9]), atol=1e-3)
+    assert np.allclose(shipped, hynet.load("default-float").describe(patches.patches[:9]), atol=1e-3)
     with pytest.raises(BadWeights, match="trains another network"):
         loop.start(replace(onwards, norm="bn"), "cpu")
 

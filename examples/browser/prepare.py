@@ -35,7 +35,7 @@ for name, photo in zip("ab", photos, strict=True):
     packed = base64.b64encode(patches.tobytes()).decode()
     views.append({"photo": f"{name}.png", "xy": keypoints.xy.round(2).tolist(), "patches": packed})
 (asked.out / "pair.json").write_text(json.dumps({"ratio": extract.ratio, "side": patches.shape[1], "views": views}))
-shutil.copy(models.FOLDER / "default.onnx", asked.out / "model.onnx")
+shutil.copy(models.FOLDER / "default-float.onnx", asked.out / "model.onnx")
 for name in ("index.html", "match.js"):
     shutil.copy(Path(__file__).parent / name, asked.out / name)
 print(f"{asked.out}: {' and '.join(str(len(view['xy'])) for view in views)} keypoints")

@@ -17,6 +17,7 @@ from statistics import median
 BENCHES = {
     "start": "whole commands from their start, against importing kornia",
     "describe": "512 patches, against kornia's HyNet with the same weights",
+    "photo": "whole photos to features, against OpenCV's SIFT, BEBLID, kornia, pycolmap and what HYNET_WEIGHTS holds",
     "cut": "2,000 patches, against kornia's pyramid and a cv2.warpAffine loop",
     "shape": "affine shapes by a network, against describing the same keypoints",
     "match": "10,000 x 10,000 descriptors, mutual and ratio, against OpenCV's brute-force matcher",
@@ -43,7 +44,14 @@ class Measurement:
 
 
 def milliseconds(rivals: Mapping[str, Callable[[], object]], rounds: int = 7, warm_up: bool = True) -> dict[str, float]:
-    """Median time of each, taken in turns so that a slow moment of the machine hits all of them."""
+    """Median time of each."""
+    return {name: median(times) for name, times in all_milliseconds(rivals, rounds, warm_up).items()}
+
+
+def all_milliseconds(
+    rivals: Mapping[str, Callable[[], object]], rounds: int, warm_up: bool = True
+) -> dict[str, list[float]]:
+    """Every time of each, taken in turns so that a slow moment of the machine hits all of them."""
     times: dict[str, list[float]] = {name: [] for name in rivals}
     for act in rivals.values() if warm_up else ():
         act()  # the first call pays for buffers and caches
@@ -52,4 +60,4 @@ def milliseconds(rivals: Mapping[str, Callable[[], object]], rounds: int = 7, wa
             start = time.perf_counter()
             act()
             times[name].append(1e3 * (time.perf_counter() - start))
-    return {name: median(values) for name, values in times.items()}
+    return times

@@ -1,12 +1,12 @@
 """Features, matches and verification of 24 photos: ours against pycolmap's own SIFT, on the CPU.
 
-The photos of the folder in HYNET_PHOTOS, or rendered ones. Mapping is left out of the times: both have COLMAP's.
+The photos of the folder in HYNET_PHOTOS, or rendered ones. Mapping is COLMAP's in all of them and has its own rows.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,9 +21,11 @@ from . import Measurement
 PHOTOS = 24
 KEYPOINTS = 3000
 LONGEST_SIDE = 1120
+MODELS = ("light", "default")
 UNITS = {
     "features": "s of it",
     "matches": "s of it",
+    "mapping": "s more",
     "features, all cores": "core s",  # what a machine that others use says more truly
     "matches, all cores": "core s",
     "registered": "photos",
@@ -32,20 +34,23 @@ UNITS = {
 
 
 def measure(
-    *, count: int = PHOTOS, max_keypoints: int = KEYPOINTS, longest_side: int = LONGEST_SIDE
+    *,
+    count: int = PHOTOS,
+    max_keypoints: int = KEYPOINTS,
+    longest_side: int = LONGEST_SIDE,
+    models: Sequence[str] = MODELS,
 ) -> list[Measurement]:
     with TemporaryDirectory() as scratch:
         work = Path(scratch)
-        photos = _photos(work / "photos", count, longest_side)
-        theirs = _by_colmap(photos, work, max_keypoints)
-        ours = _by_us(photos, work, max_keypoints)
+        photos = bench_photos(work / "photos", count, longest_side)
+        made = {"pycolmap's SIFT": _by_colmap(photos, work, max_keypoints)}
+        made |= {f"hynet, {model}": _by_us(photos, work / model, max_keypoints, model) for model in models}
     return [
-        Measurement("pycolmap's SIFT", theirs["features"] + theirs["matches"], "s"),
-        Measurement("hynet default", ours["features"] + ours["matches"], "s"),
+        *(Measurement(name, one["features"] + one["matches"], "s") for name, one in made.items()),
         *(
-            Measurement(f"{name}: {what}", made[what], unit)
+            Measurement(f"{name}: {what}", one[what], unit)
             for what, unit in UNITS.items()
-            for name, made in (("pycolmap", theirs), ("hynet", ours))
+            for name, one in made.items()
         ),
     ]
 
@@ -60,10 +65,11 @@ def _by_colmap(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, flo
     colmap.match_sift(database)
     clock.stop("matches")
     model = colmap.as_arrays(colmap.map_photos(database, asked=colmap.MappingTask(threads=-1)))
+    clock.stop("mapping")
     return {**clock.seconds, "registered": len(model.photos), "points": len(model.xyz)}
 
 
-def _by_us(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, float]:
+def _by_us(photos: Path, out: Path, max_keypoints: int, model: str) -> Mapping[str, float]:
     clock = StageClock()
 
     def progress(done: int, total: int, what: str) -> None:
@@ -73,7 +79,9 @@ def _by_us(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, float]:
         elif what == "mapping":
             clock.stop("matches")
 
-    done = reconstruct(photos, work / "ours", settings=Settings(max_keypoints=max_keypoints), progress=progress)
+    settings = Settings(descriptor=model, max_keypoints=max_keypoints)
+    done = reconstruct(photos, out, settings=settings, progress=progress)
+    clock.stop("mapping")
     return {**clock.seconds, "registered": done.registered, "points": done.points}
 
 
@@ -95,7 +103,7 @@ class StageClock:
         return spent.elapsed, spent.user + spent.system + spent.children_user + spent.children_system
 
 
-def _photos(folder: Path, count: int, longest_side: int) -> Path:
+def bench_photos(folder: Path, count: int, longest_side: int) -> Path:
     """`count` pictures of `longest_side` pixels."""
     folder.mkdir()
     given = os.environ.get("HYNET_PHOTOS")

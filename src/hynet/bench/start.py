@@ -26,7 +26,7 @@ def measure(*, peer: str = "kornia.feature", options: Sequence[str] = (), rounds
             "import hynet": ["-c", "import hynet"],
             "hynet --help": ["-m", "hynet", "--help"],
             "hynet match, the example pair": [*match, "--out", picture],
-            "hynet match, with default-int8": [*match, "--model", "default-int8", "--out", picture],
+            "hynet match, with light": [*match, "--model", "light", "--out", picture],
         }
         times = milliseconds({name: _started(command) for name, command in commands.items()}, rounds, rounds > 1)
     return [Measurement(name, taken / 1e3, "s") for name, taken in times.items()]

@@ -33,6 +33,7 @@ COMMANDS = {
     "extract": "features of photos into one HDF5 file, as hloc reads it",
     "pairs": "which photos of a collection to match, by how alike they look",
     "calibrate": "find the support width, ratio and inlier threshold for your own photos",
+    "choose": "which detector, model and number of keypoints suit your photos, machine and time",
     "reconstruct": "a 3-D model from a folder of photos, in COLMAP's format",
     "colmap-features": "our features and matches into a COLMAP database, beside those in it",
     "localize": "where new photos were taken, in an existing reconstruction",

@@ -12,6 +12,7 @@ import tyro
 
 from ..bench import BENCHES
 from ..errors import choose
+from ..system.machine import processor
 from ..types import Table
 from . import Report, terminal_width
 
@@ -31,7 +32,8 @@ def run(name: Name = "all") -> Report:
         cells = {row["name"]: {"value": row["value"], "unit": row["unit"], "ratio": row["ratio"]} for row in measured}
         tables.append(Table(f"{bench}: {BENCHES[bench]}", ["value", "unit", "ratio"], cells).markdown(terminal_width()))
         data.append({"bench": bench, "rows": measured})
+    machine = processor()
     if name == "all":
         named = [{**row, "name": f"{bench['bench']}: {row['name']}"} for bench in data for row in bench["rows"]]
-        return Report("\n\n".join(tables), {"bench": "all", "rows": named})
-    return Report(tables[0], data[0])
+        return Report("\n\n".join([*tables, machine]), {"bench": "all", "rows": named, "machine": machine})
+    return Report(f"{tables[0]}\n\n{machine}", data[0] | {"machine": machine})

@@ -35,7 +35,7 @@ def run(
     Args:
         model: the weights.
         to: the file to write: .onnx, .pt2 for torch.export, or .openvino, a folder with model.xml and model.bin.
-        int8: write 8-bit integers, twice as fast on a CPU, with ranges from the patches of this set.
+        int8: write 8-bit integers (of HyNet, LightNet or DesDis), twice as fast, with ranges from patches of this set.
         support: the width of a patch, in detector sigmas, that the weights were trained with.
         ratio: the ratio test that suits them.
         trained_on: what they were trained on, for `hynet info`.

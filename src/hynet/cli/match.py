@@ -26,7 +26,6 @@ from ..extractors.settings import Settings
 from ..matchers.two_photos import match_photos
 from . import Report
 from .choices import Detector, Device, Model
-from .many_pairs import match_many
 
 RIGHT = 2.0  # pixels from the truth within which a match counts as right
 Photos = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[A B]", help_behavior_hint="")]
@@ -109,6 +108,8 @@ def run(
         for given, name in ((focal, "--focal"), (mask[1:], "a second --mask"), (show != "matches", "--show")):
             if given:
                 raise BadInput(f"{name} is for two photos; leave it out for many.")
+        from .many_pairs import match_many  # brings h5py, which two photos do not need
+
         return match_many(
             photos,
             pairs,

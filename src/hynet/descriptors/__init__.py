@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .desdis import DesDis as DesDis
     from .hynet import HyNet as HyNet
     from .l2net import L2Net as L2Net
+    from .lightnet import LightNet as LightNet
     from .tfeat import HardTFeat as HardTFeat
     from .tfeat import TFeat as TFeat
 
@@ -65,6 +66,7 @@ DESCRIPTORS: dict[str, DescriptorPart] = with_plugins(
         "l2net": _network("l2net:L2Net", "the layout of L2-Net (Tian 2017), HardNet and SOSNet"),
         "tfeat": _network("tfeat:TFeat", "two convolutions, one full layer (Balntas 2016)"),
         "hardtfeat": _network("tfeat:HardTFeat", "TFeat's layout trained with HardNet's loss (Mishchuk 2017)"),
+        "lightnet": _network("lightnet:LightNet", "a ninth of HyNet's arithmetic, for CPUs"),
         "desdis": _network("desdis:DesDis", "small networks taught by a large one (Liu 2024)"),
         "sift": _handmade("sift:SIFT", "gradient histograms of the patch (Lowe 2004)"),
         "rootsift": _handmade("sift:RootSIFT", "SIFT under Hellinger's distance (Arandjelovic 2012)"),

@@ -14,7 +14,7 @@ from ..system.onnx_runtime import run, session
 from ..types import Array, Descriptor
 from .resizing import resized
 
-TILE = 32  # patches a call: enough for a fast last product, few enough to keep all threads busy to the end
+TILE = 32  # patches a call where the file names no number: enough for a fast last product, few enough for all threads
 
 
 class OnnxEngine(Descriptor):
@@ -36,11 +36,12 @@ class OnnxEngine(Descriptor):
         self.about: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)
         self.support = _number(self.about, "support", path)
         self.ratio = _number(self.about, "ratio", path)
+        self._tile = max(1, round(_number(self.about, "tile", path) or TILE))
 
     def describe(self, patches: Array) -> Array:
         """(N, S, S) uint8 -> (N, dim) float32 unit rows."""
         patches = resized(patches, self.patch_size)
-        tiles = [patches[start : start + TILE] for start in range(0, len(patches), TILE)]
+        tiles = [patches[start : start + self._tile] for start in range(0, len(patches), self._tile)]
         with ThreadPoolExecutor(self.threads) as pool:
             rows = np.concatenate([np.zeros((0, self.dim), np.float32), *pool.map(self._run, tiles)])
         if not np.isfinite(rows).all():

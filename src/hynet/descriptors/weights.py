@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import BadInput, BadWeights, HynetError, listed, need
-from ..models import shipped
+from ..models import shipped, weights_for_torch
 from ..system.plugins import BrokenPlugin
 from ..types import Descriptor
 from . import DESCRIPTORS, DescriptorPart
@@ -33,7 +33,7 @@ def open_torch(path: Path, device: str | None = None) -> Descriptor:
     if path.suffix != ".onnx":
         found = recognised(_unwrapped(_content(path)), str(path))
         return _placed(found, device) if hasattr(found, "load_state_dict") else found
-    beside = path.with_suffix(".safetensors")
+    beside = weights_for_torch(path)
     if not beside.exists():
         raise BadInput(f"there are no weights for torch beside {path}; use the engine onnx.")
     described = _placed(network(beside), device)
@@ -185,7 +185,7 @@ def _placed(network: Any, device: str | None) -> Any:
 def _file(name_or_path: str | Path) -> Path:
     """Of the weights for torch; names that ship come before paths."""
     ours = shipped("descriptor").get(str(name_or_path))
-    return Path(name_or_path) if ours is None else ours.with_suffix(".safetensors")
+    return Path(name_or_path) if ours is None else weights_for_torch(ours)
 
 
 def _content(path: Path) -> Any:

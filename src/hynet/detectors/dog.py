@@ -45,7 +45,7 @@ class DoG:
         """(H, W) grey uint8 -> Keypoints, the best first. Only where the mask (H, W) is not zero."""
         least = FAINTEST if self.score_threshold is None else self.score_threshold
         tables = [np.zeros((0, 4))]
-        for octave, stack in enumerate(_octaves(image)):
+        for octave, stack in enumerate(octaves(image)):
             pixel = 2.0 ** (octave - 1)  # of the octave, in pixels of the photo
             places = _extrema(stack, least / 2)  # the contrast may be higher between the pixels
             places = places[inside(places[:, :0:-1] * pixel, mask, image.shape)]
@@ -64,7 +64,7 @@ class DoG:
         return keypoints if self.upright else orientation.oriented(image, keypoints)[: self.max_keypoints]
 
 
-def _octaves(image: Array) -> Iterator[Array]:
+def octaves(image: Array) -> Iterator[Array]:
     """Differences of neighbouring Gaussians (LAYERS + 2, h, w), of the photo doubled, then ever smaller; white is 1.
 
     Each is gone when the next is asked for: fresh memory for every picture would take as long as the blurring.

@@ -16,7 +16,7 @@ from ..descriptors.resizing import resized
 from ..errors import BadInput, BadWeights, need
 from ..system.files import whole
 from ..types import Array
-from . import Disagreement, formats, graphs, stages
+from . import Disagreement, formats, graphs, integers, stages
 from .formats import Exportable
 
 AGREE = 1e-4  # the largest difference of any number of a unit descriptor
@@ -74,21 +74,22 @@ def _checked_difference(said: Array, expected: Array) -> float:
 
 
 def export_int8(network: Network, path: str | Path, patches: Array, about: Mapping[str, str] | None = None) -> float:
-    """Write HyNet in 8-bit integers whose ranges come from real patches (N, S, S), some of them, always the same.
+    """Write a network in 8-bit integers whose ranges come from real patches (N, S, S), some of them, always the same.
 
     Returns the mean cosine to the network's own descriptors of patches that were not calibrated on.
     """
     if Path(path).suffix != ".onnx":
         raise BadInput(f"8-bit integers are written as .onnx, not as {Path(path).name!r}.")
-    if not stages.fits(network):
-        raise BadInput("only HyNet with FRN is written in 8-bit integers; export this network without.")
+    if not stages.fits(network) and not integers.fits(network):
+        raise BadInput("only HyNet with FRN, LightNet and DesDis are written in 8-bit integers; export this without.")
     if len(patches) < FEWEST:
         raise BadInput(f"calibrating needs {FEWEST} patches or more, got {len(patches)}.")
     some = np.random.default_rng(0).permutation(len(patches))[: CALIBRATE_ON + CHECK_ON]
     unseen, seen = np.split(some, [min(CHECK_ON, len(some) // 4)])
     unseen, seen = (resized(patches[np.sort(rows)], network.patch_size) for rows in (unseen, seen))
     with whole(path) as temporary:
-        said = _saved(graphs.in_integers(network.eval(), seen, about or {}), temporary).describe(unseen)
+        in_integers = graphs.in_integers if stages.fits(network) else integers.in_integers
+        said = _saved(in_integers(network.eval(), seen, about or {}), temporary).describe(unseen)
         cosine = float((said * network.describe(unseen)).sum(1).mean())
         if not cosine > AGREE_INT8:
             raise Disagreement(f"{path} would agree with the network only to a cosine of {cosine:.4f}; not written.")

@@ -41,7 +41,7 @@ def in_floats(network: nn.Module, about: Mapping[str, str]) -> Any:
     weight, bias = head(network)
     x = _by_parts(graph, part, x, FLOAT)
     x = graph.add("Gemm", x, f32(weight * _pixels(unit, weight)), f32(bias))
-    return _finished(graph, x, about)
+    return finished(graph, x, about)
 
 
 def in_integers(network: nn.Module, patches: Array, about: Mapping[str, str]) -> Any:
@@ -62,7 +62,7 @@ def in_integers(network: nn.Module, patches: Array, about: Mapping[str, str]) ->
         if stage is others[0]:
             x = part.add("Conv", x, f32(weight), f32(bias), **stage.window)
         else:
-            weight, scale = _rounded(weight)
+            weight, scale = rounded(weight)
             # The unit of the output is ours to choose, for each channel its own: it goes into the scale of the weights.
             shown = f32(scale * (255 - MIDDLE) / span.before)
             signs, bias = np.zeros(len(bias), np.int8), np.rint(bias / scale).astype(np.int32)
@@ -76,15 +76,15 @@ def in_integers(network: nn.Module, patches: Array, about: Mapping[str, str]) ->
         unit, lost = step, stage.shift - step * shift  # what rounding the shift lost, the next bias gives back
     weight, bias = head(network)
     lost_rows = _pixels(lost, weight)[:, 0]
-    rounded, scale = _rounded((weight * _pixels(unit, weight)).T)
+    integers, scale = rounded((weight * _pixels(unit, weight)).T)
     x = _by_parts(graph, part, x, UINT8)
-    x = graph.add("MatMulInteger", x, np.ascontiguousarray(rounded.T), zero)
+    x = graph.add("MatMulInteger", x, np.ascontiguousarray(integers.T), zero)
     x = graph.add("Mul", graph.add("Cast", x, to=FLOAT), f32(scale))
     x = graph.add("Add", x, f32(bias + lost_rows @ weight))
-    return _finished(graph, x, about)
+    return finished(graph, x, about)
 
 
-def _rounded(weight: Array) -> tuple[Array, Array]:
+def rounded(weight: Array) -> tuple[Array, Array]:
     """Weights (C, ...) as integers, and the scale (C,) that each row was divided by."""
     scale = np.maximum(np.abs(weight).reshape(len(weight), -1).max(1) / WEIGHT_TOP, 1e-12).astype(np.float64)
     return np.rint(weight / scale.reshape(-1, *[1] * (weight.ndim - 1))).astype(np.int8), scale
@@ -115,7 +115,7 @@ def _by_parts(graph: Graph, part: Graph, x: str, kind: int) -> str:
     return graph.add("Reshape", graph.add("Scan", parts, body=rows, num_scan_inputs=1), np.array([-1, 8192]))
 
 
-def _finished(graph: Graph, x: str, about: Mapping[str, str]) -> Any:
+def finished(graph: Graph, x: str, about: Mapping[str, str]) -> Any:
     """The model that ends in unit rows, as many as there are patches."""
     x = graph.add("Slice", x, np.array([0]), graph.add("Shape", graph.source, end=1))
     squares = graph.add("ReduceSumSquare", x, np.array([1]))

@@ -48,11 +48,11 @@ def stages(network: nn.Module) -> list[Stage]:
     """The patch's own FRN first, then the convolutions."""
     modules = list(network.modules())
     norms = [module for module in modules if isinstance(module, FRN)]
-    floors = [_numbers(module.tau) for module in modules if isinstance(module, TLU)]
+    floors = [numbers(module.tau) for module in modules if isinstance(module, TLU)]
     convs = [module for module in modules if isinstance(module, nn.Conv2d)][:-1]
     side, found = 32, []
     for norm, floor, conv in zip(norms, floors, [None, *convs], strict=True):
-        gain, shift = _numbers(norm.weight), _numbers(norm.bias)
+        gain, shift = numbers(norm.weight), numbers(norm.bias)
         epsilon = float(norm.eps)
         if conv is None:
             found.append(Stage(gain, shift, floor, epsilon, side, np.zeros(0), np.zeros(0)))
@@ -63,7 +63,7 @@ def stages(network: nn.Module) -> list[Stage]:
         # A negative gain is a negative convolution; one of 0 leaves a constant, whatever is normalised.
         sign, gain = np.where(gain < 0, -1.0, 1.0), np.maximum(np.abs(gain), 1e-6)
         weight = conv.weight.detach().numpy().astype(np.float64) * sign[:, None, None, None]
-        found.append(Stage(gain, shift, floor, epsilon, side, weight, _numbers(conv.bias) * sign, stride))
+        found.append(Stage(gain, shift, floor, epsilon, side, weight, numbers(conv.bias) * sign, stride))
     return found
 
 
@@ -71,9 +71,9 @@ def head(network: nn.Module) -> tuple[Array, Array]:
     """The last convolution and its BatchNorm as one product: (8192, 128), (128,)."""
     *_, conv, norm = (module for module in network.modules() if isinstance(module, nn.Conv2d | nn.BatchNorm2d))
     assert isinstance(norm, nn.BatchNorm2d) and norm.running_mean is not None and norm.running_var is not None
-    scale = 1 / np.sqrt(_numbers(norm.running_var) + norm.eps)
+    scale = 1 / np.sqrt(numbers(norm.running_var) + norm.eps)
     weight = conv.weight.detach().numpy().astype(np.float64).reshape(len(scale), -1).T * scale
-    return weight, -_numbers(norm.running_mean) * scale
+    return weight, -numbers(norm.running_mean) * scale
 
 
 @dataclass(frozen=True)
@@ -90,19 +90,19 @@ def spans(network: nn.Module, patches: Array) -> list[Span]:
     x, found = torch.tensor(patches)[:, None].float(), []
     for module in (leaf for leaf in network.modules() if not list(leaf.children())):
         if isinstance(module, FRN):
-            before = _reach(x.abs())
+            before = reach(x.abs())
         x = module(x)
         if isinstance(module, TLU):
-            found.append(Span(before, _reach(x)))
+            found.append(Span(before, reach(x)))
     return found
 
 
-def _reach(x: torch.Tensor) -> Array:
+def reach(x: torch.Tensor) -> Array:
     """(N, C, H, W) -> (C,), never 0: a channel may be silent."""
     values = x.transpose(0, 1).flatten(1).numpy()  # (C, N * H * W)
     rank = int(KEPT * (values.shape[1] - 1))
     return np.maximum(np.partition(values, rank, axis=1)[:, rank].astype(np.float64), 1e-6)
 
 
-def _numbers(tensor: torch.Tensor) -> Array:
+def numbers(tensor: torch.Tensor) -> Array:
     return tensor.detach().flatten().numpy().astype(np.float64)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadData
-from ..models import FOLDER
+from ..models import FOLDER, own_name
 from ..system.files import whole
 from ..system.machine import settings_folder
 
@@ -28,7 +28,7 @@ def places(model: str | Path) -> list[Path]:
 
     For a name it is the user's own folder, before what ships with the package.
     """
-    path, shipped = Path(model), FOLDER / f"{model}.onnx"
+    path, shipped = Path(own_name(model)), FOLDER / f"{own_name(model)}.onnx"
     if path.is_file() and not shipped.is_file():  # names come before paths, as in hynet.load
         return [_beside(path)]
     return [_beside(settings_folder() / path.name), _beside(shipped)]

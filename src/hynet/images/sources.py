@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import urllib.error
-import urllib.request
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +78,10 @@ def _read_from(file: Any) -> Content:
 
 def _fetched(url: str) -> Content:
     """Only what the user named by its URL is ever fetched."""
+    import urllib.error  # here, since few photos are URLs and all commands start with this module
+    import urllib.request
+    from http.client import HTTPException
+
     try:
         request = urllib.request.Request(url, headers={"User-Agent": "hynet"})
         with urllib.request.urlopen(request, timeout=SECONDS) as response:

@@ -3,7 +3,8 @@
 Every loss takes RAW anchors and positives (N, D), row i of both showing the same point, and any N >= 2; it
 normalises for itself, since HyNet's regulariser needs the lengths. Totals are means over the batch: the released
 code sums, which Adam hardly notices. Mining losses take `strangers`: who may serve as a negative. A loss that takes
-`maps` is given the feature maps of networks that have them. Its other keyword arguments are its options (`options.py`).
+`maps` is given the feature maps of networks that have them, one that takes `taught` the descriptors of a teacher. Its
+other keyword arguments are its options (`options.py`).
 Files are imported when they are first used: looking at the table needs no torch.
 """
 
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..system.plugins import Part, with_plugins
 
 if TYPE_CHECKING:
+    from .distillation import distilled, same_neighbours
     from .paper import d_only, hynet, loss_a, loss_b, s_only
     from .rivals import AP_BINS, doap, hardnet, hardnet_four, l2net, sosnet, tfeat
     from .terms import (
@@ -39,6 +41,7 @@ __all__ = [
     "added_up",
     "angular",
     "d_only",
+    "distilled",
     "doap",
     "hardnet",
     "hardnet_four",
@@ -51,6 +54,7 @@ __all__ = [
     "norm_difference",
     "one_threshold",
     "s_only",
+    "same_neighbours",
     "second_order",
     "sosnet",
     "tfeat",
@@ -70,6 +74,7 @@ LOSSES: dict[str, Part[LossTerms]] = with_plugins(
         "tfeat": Part("hynet.losses.rivals:tfeat", "TFeat: random triplets with anchor swap, on raw distances"),
         "l2net": Part("hynet.losses.rivals:l2net", "L2-Net: relative distances, decorrelation, feature maps"),
         "doap": Part("hynet.losses.rivals:doap", "DOAP: average precision of finding the partner, by soft binning"),
+        "distilled": Part("hynet.losses.distillation:distilled", "HyNet's, with the descriptors of a teacher to copy"),
     },
     Part["LossTerms"],
 )
@@ -78,7 +83,7 @@ LOSSES: dict[str, Part[LossTerms]] = with_plugins(
 def __getattr__(name: str) -> Any:
     """`hynet.losses.hynet` and the others of __all__, imported when asked for."""
     if name in __all__:
-        for file in ("paper", "rivals", "terms"):
+        for file in ("distillation", "paper", "rivals", "terms"):
             module = importlib.import_module(f".{file}", __name__)
             if hasattr(module, name):
                 return getattr(module, name)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_type_hints
 from ..errors import BadInput
 
 # By whoever calls the loss with a batch, where the loss takes them; the others are options
-GIVEN = ("strangers", "maps")
+GIVEN = ("strangers", "maps", "taught")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def options(loss: Callable[..., Any]) -> dict[str, Any]:
 
 
 def takes(loss: Callable[..., Any], name: str) -> bool:
-    """Whether the loss asks for `strangers` or `maps`."""
+    """Whether the loss asks for one of GIVEN."""
     return name in _parameters(loss)
 
 

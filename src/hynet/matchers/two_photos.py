@@ -189,21 +189,23 @@ def match_photos(
     if geometry in ("auto", "fundamental"):
         DEGENSAC.start()  # its process is ready by the time there are matches
     clock = _Clock()
-    with clock("read"):
-        first, second = images.at_hand(first), images.at_hand(second)
-        photos = images.read(first), images.read(second)  # (H, W) grey each
-        focals = _focals(focal, first, second)
-        pictures = images.remembered(first), images.remembered(second)
-        black = (None, None) if masks is None else (images.read(masks[0]), images.read(masks[1]))
-    with clock("load"):
+    with ThreadPoolExecutor(1) as beside:  # networks are opened while photos are read
         if extractor is None or isinstance(extractor, str | Path):
-            extract = settings.open_extractor()
+            opening = beside.submit(settings.open_extractor)
         else:
             settings.check_alone("the extractor")
             if max_keypoints is not None:
                 raise BadInput("an extractor that is an object has its own max_keypoints; leave max_keypoints out.")
-            extract = extractor
-        found_by = _opened(matcher, ratio, fginn)
+            opening = beside.submit(lambda: extractor)
+        with clock("read"):
+            first, second = images.at_hand(first), images.at_hand(second)
+            photos = images.read(first), images.read(second)  # (H, W) grey each
+            focals = _focals(focal, first, second)
+            pictures = images.remembered(first), images.remembered(second)
+            black = (None, None) if masks is None else (images.read(masks[0]), images.read(masks[1]))
+        with clock("load"):
+            extract = opening.result()
+            found_by = _opened(matcher, ratio, fginn)
 
     def compare(features: Sequence[Features]) -> _Compared:
         a, b = (
@@ -261,8 +263,8 @@ def _compared_as_they_stand(
     """Upright where that gives enough; otherwise with oriented keypoints too, and what has more inliers."""
 
     def describe(keypoints: Sequence[Keypoints]) -> _Compared:
-        with clock("describe"):
-            features = [extract.describe(*each) for each in zip(photos, keypoints, strict=True)]
+        with clock("describe"), ThreadPoolExecutor(2) as both:
+            features = list(both.map(extract.describe, photos, keypoints))
         return compare(features)
 
     with clock("detect"), ThreadPoolExecutor(2) as both:

@@ -5,9 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-KINDS = {"default": "descriptor", "default-int8": "descriptor", "keynet": "detector"}
+KINDS = {"default": "descriptor", "default-float": "descriptor", "light": "descriptor", "keynet": "detector"}
+OTHER_NAMES = {"default-int8": "default"}  # what `default` was called before it was in 8-bit integers
+IN_FLOATS = "-float"  # ends the name of the same network in floats, which shares its weights for torch
 
 
 def shipped(kind: str) -> dict[str, Path]:
-    """The models of one kind: name -> its .onnx file."""
-    return {name: FOLDER / f"{name}.onnx" for name, each in KINDS.items() if each == kind}
+    """The models of one kind: name -> its .onnx file, models that have a second name twice."""
+    names = {name: name for name in KINDS} | OTHER_NAMES
+    return {name: FOLDER / f"{own}.onnx" for name, own in names.items() if KINDS[own] == kind}
+
+
+def own_name(model: str | Path) -> str:
+    """Of a model that ships and was given by its second name; anything else as it is."""
+    return OTHER_NAMES.get(str(model), str(model))
+
+
+def weights_for_torch(onnx: Path) -> Path:
+    """Where the weights of an .onnx file lie, whatever numbers that file is in."""
+    stem = onnx.stem.removesuffix(IN_FLOATS) if onnx.parent == FOLDER else onnx.stem
+    return onnx.with_name(f"{stem}.safetensors")

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import os
+import platform
 from pathlib import Path
 
 from ..errors import BadInput
 
 _most_cores: int | None = None  # where this process has been told to leave the others to its neighbours
+# Instructions -> what Linux calls them: any of these
+INSTRUCTIONS = {
+    "AVX2": {"avx2"},
+    "AVX-512": {"avx512f"},
+    "VNNI": {"avx512_vnni", "avx_vnni"},
+    "BF16": {"avx512_bf16", "amx_bf16", "bf16"},
+}
 
 
 def cores() -> list[int]:
@@ -38,6 +46,21 @@ def memory() -> int:
     except OSError:
         limit = "max"
     return min([*found, *([int(limit)] if limit.isdigit() else [])])
+
+
+def processor() -> str:
+    """Its name, how many cores of it we may use, and which of the instructions that decide our speed it has."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # not Linux
+        return f"{platform.processor() or platform.machine()}, {len(cores())} cores"
+    told = dict(reversed([line.partition(":")[::2] for line in lines]))  # of the first core
+    known = {name.strip(): value.strip() for name, value in told.items()}
+    flags = set(known.get("flags", known.get("Features", "")).split())
+    has = {name: not flags.isdisjoint(any_of) for name, any_of in INSTRUCTIONS.items()}
+    there, missing = ([name for name, found in has.items() if found is wanted] for wanted in (True, False))
+    words = [f"with {', '.join(there)}"] * bool(there) + [f"without {', '.join(missing)}"] * bool(missing)
+    return f"{known.get('model name', platform.machine())}, {len(cores())} cores, {', '.join(words)}"
 
 
 def keep_memory_mapped() -> None:

@@ -25,6 +25,7 @@ class Batch:
     anchors: Tensor  # (n, 1, 32, 32) float 0-255
     positives: Tensor  # (n, 1, 32, 32)
     strangers: Strangers
+    taught: tuple[Tensor, Tensor] | None = None  # (n, D) each: what the teacher says of them
 
     @property
     def negatives(self) -> float:

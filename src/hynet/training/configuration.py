@@ -12,7 +12,9 @@ from ..errors import BadInput, choose
 
 LENGTHS = ("epochs", "steps", "minutes")  # of which a run has one
 BOUNDS: dict[str, tuple[float, float]] = {  # setting -> its least, its most
-    **dict.fromkeys(("jitter", "light", "blur", "noise", "jpeg", "balance", "hard", "dampening", "fall"), (0, 1)),
+    **dict.fromkeys(
+        ("jitter", "light", "blur", "noise", "jpeg", "balance", "hard", "dampening", "fall", "lessons"), (0, 1)
+    ),
     **dict.fromkeys(("epochs", "steps", "minutes", "validate_minutes", "checkpoint_minutes"), (0, math.inf)),
     **dict.fromkeys(("weight_decay", "seed"), (0, math.inf)),
     **dict.fromkeys(("log_every", "together", "stretches", "pairs_per_epoch"), (1, math.inf)),
@@ -45,6 +47,8 @@ class TrainConfig:
     start: Literal["torch", "orthogonal"] = "torch"  # the first weights: PyTorch's own, or HardNet's
     gain: float = 0.6  # of an orthogonal start
     start_from: str | None = None  # weights to go on from, by path, or `default`; None starts from scratch
+    teacher: str | None = None  # a trained model, by name or path, that a loss such as `distilled` learns from
+    lessons: float = 1.0  # share of the run in which the teacher is asked; after it the loss goes on without
     loss: str = "hynet"  # one of LOSSES
     margin: float | None = of_the_loss()  # of the loss, as the next five; None: its own value
     alpha: float | None = of_the_loss()  # how much of s in the hybrid similarity

@@ -27,6 +27,7 @@ from .batches import Batch, batches, seed_of
 from .checkpoints import Position, State
 from .configuration import TrainConfig as TrainConfig
 from .configuration import learning_rate, progress
+from .distillation import teacher_of
 from .logbook import Watch, logbook, unwatched
 from .sampling import batches_per_epoch, mix
 from .setup import OwnNetwork, has_gpu, loss_function, start, tiled
@@ -82,6 +83,7 @@ def train(
     about |= {"dim": state.network.dim}
     loss = loss_function(config, loss)
     fast = tiled(state.network, config, loss)
+    teacher = teacher_of(config, loss, device)
     model = distributed.distributed(fast)
     mixture = mix(list(data.values()))
     now, rate = state.position, Rate()
@@ -97,6 +99,8 @@ def train(
                 break
             if config.certain and rate.counted == 0 and distributed.rank() == 0:
                 watch({"step": now.step, "minutes": round(now.seconds / 60, 3), "negatives": batch.negatives})
+            if teacher and done < config.lessons:
+                batch = replace(batch, taught=teacher(batch))
             torch.manual_seed(seed_of(config.seed, now.step, distributed.rank()))  # for dropout
             terms = loss_of(model, batch, loss)
             _check(terms, batch, now.step, out)
@@ -137,6 +141,8 @@ def loss_of(model: nn.Module, batch: Batch, loss: Loss) -> LossTerms:
     known: dict[str, Any] = {"strangers": batch.strangers} if takes(loss, "strangers") else {}
     if maps_a:
         known["maps"] = list(zip(maps_a, maps_p, strict=True))
+    if batch.taught is not None:
+        known["taught"] = tuple(map(distributed.gather, batch.taught))
     terms = loss(raw_a, raw_p, **known)
     if not isinstance(terms, LossTerms):
         raise BadInput(

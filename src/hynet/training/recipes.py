@@ -85,10 +85,32 @@ CPU = replace(
     validate_minutes=10.0,
 )
 
+# Chosen by short runs: docs/training.md.
+LIGHT = replace(
+    CPU,
+    network="lightnet",
+    start="torch",
+    dropout=0.0,
+    teacher="default",
+    lessons=0.75,
+    loss="distilled",
+    level=1.0,
+    minutes=120.0,
+    pairs_per_batch=128,
+    warmup=0.03,
+    jitter=0.3,
+    light=0.5,
+    blur=0.2,
+    noise=0.1,
+    jpeg=0.1,
+    average=0.995,
+)
+
 RECIPES = {
     "hynet": Recipe("HyNet as published: hybrid similarity, norm regulariser, FRN", HYNET),
     "hynet-sosr": Recipe("HyNet with second-order similarity", replace(HYNET, sosr=1.0)),
     "hynet-cpu": Recipe("HyNet for a plain CPU: `--minutes` sets the whole schedule", CPU),
+    "light": Recipe("LightNet, a small network for CPUs, taught by a `--teacher`", LIGHT),
     "hardnet": Recipe("HardNet as published: triplet with the hardest negative", HARDNET),
     "sosnet": Recipe("SOSNet as published: quadratic triplet and second-order similarity", SOSNET),
     "l2net": Recipe("L2-Net: relative distances, decorrelation, feature maps", ORIGINAL_L2NET),
