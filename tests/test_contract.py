@@ -17,8 +17,8 @@ from hynet.datasets import synthetic
 PUBLIC = """Extractor Features HynetError Keypoints Matches PatchPairs PatchSet Table bench benchmarks datasets
     descriptors detectors extract_all load losses match metrics mining reconstruct similarity verify"""
 MODULES = "mining datasets colmap images drawing pages example view losses metrics similarity descriptors detectors"
-COMMAND_NAMES = """match extract pairs calibrate choose reconstruct patches train adapt view doctor report plot push export
-    data evaluate bench info app"""
+COMMAND_NAMES = """match extract pairs calibrate choose reconstruct patches train adapt view doctor report plot push
+    export data evaluate bench info app"""
 BENCHMARKS = "ubc hpatches homography imc eth"
 RECIPES = """hynet hynet-sosr hynet-cpu hardnet sosnet l2net tfeat doap hynet-no-norms hynet-s hynet-d hynet-bn hynet-in
     hardnet-frn sosnet-frn loss-a loss-b light"""
