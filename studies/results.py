@@ -27,10 +27,11 @@ from hynet.system.files import whole
 from hynet.types import Table
 
 PATCHES = ",".join([*OURS, *BASELINES, *OPENCV, "boostdesc", "daisy", *weights(PATCH_NETWORKS)])
-FEW = ",".join(["default", "keynet+default", "rootsift", *weights(["hardtfeat.pth", "DesDis-32.pth"])])
+FEW = ",".join(["default-float", "keynet+default-float", "rootsift", *weights(["hardtfeat.pth", "DesDis-32.pth"])])
 # The rows of README.md's table: what each is called there, and what it needs beyond `pip install hynet-features`.
 FEW_TO_CHOOSE_FROM = {
     "default": ("hynet `default`", ""),
+    "default-float": ("hynet `default-float`", ""),
     "light": ("hynet `light`", ""),
     "opencv-rootsift": ("SIFT (OpenCV's, RootSIFT)", ""),
     "weights/hardtfeat.pth": ("HardTFeat, on our keypoints", "its weights, torch"),
@@ -111,7 +112,8 @@ printed, in a folder where `data` holds real photos that were never trained on (
 patches, 19 photos of two scenes of the challenge, 19 of Strecha's) and `weights` the published weights of others
 (TFeat, HardTFeat, DesDis, MKD, ALIKED, XFeat, LighterGlue). Nothing is chosen by these numbers. `random` and
 `constant` know nothing: a protocol that likes them is broken. The paper's numbers stand in a table only where the data
-is the paper's, else in a note under it.
+is the paper's, else in a note under it. `default-float` was called `default` when most of these tables were made, and
+`default` was called `default-int8`; the tables have the names of today.
 
 What is missing: the real PhotoTour and HPatches releases, the challenge's whole scenes and the ETH benchmark's photos
 at full size are not on this machine. `hynet evaluate` reads all of them.
@@ -197,7 +199,7 @@ def compared(out: Path) -> dict[str, dict[str, float | None]]:
     clock = out / "milliseconds.json"
     times = json.loads(clock.read_text())["rows"] if clock.exists() else {}
     cells = {}
-    for method in WHOLE:
+    for method in [method for method in WHOLE if any(method in own for own in rows.values())]:
         planes, time = rows["homography"].get(method, {}), times.get(method, {})
         cells[method] = {
             "stereo": rows["imc"].get(method, {}).get("maa10"),
@@ -217,7 +219,7 @@ def with_choice(readme: str, out: Path) -> str:
         sys.exit(f"{out} has no results of imc and homography yet; run this without --readme first.")
     columns = list(next(iter(cells.values())))
     lines = [f"| | {' | '.join(columns)} | needs |", "|---" * (len(columns) + 2) + "|"]
-    for method, (name, needs) in FEW_TO_CHOOSE_FROM.items():
+    for method, (name, needs) in ((method, told) for method, told in FEW_TO_CHOOSE_FROM.items() if method in cells):
         numbers = ["-" if value is None else f"{value:.1f}" for value in cells[method].values()]
         lines.append(f"| {name} | {' | '.join(numbers)} | {needs} |")
     before, rest = readme.split("<!-- choice -->")

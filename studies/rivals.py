@@ -20,9 +20,9 @@ def weights(names: list[str]) -> list[str]:
 
 # The paper's Key.Net + HyNet is a row of each table that photos go into.
 WHOLE = [
-    "default",
-    "keynet+default",
-    *(name for name in OURS if name != "default"),
+    "default-float",
+    "keynet+default-float",
+    *(name for name in OURS if name != "default-float"),
     *BASELINES,
     *OPENCV,
     *weights(PATCH_NETWORKS),
