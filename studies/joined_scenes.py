@@ -70,8 +70,9 @@ funnel = colmap.read_funnel(asked.out / "model" / "database.db")
 verified = [pair for pair, count in funnel.inliers.items() if count >= VERIFIED]
 across = [pair for pair in verified if scene_of(pair[0]) != scene_of(pair[1])]
 photos = Counter(scene_of(photo.name) for photo in colmap.read_model(asked.out / "model").photos)
+seconds = {step: round(spent) for step, spent in steps.items()}
 every = len(funnel.keypoints) * (len(funnel.keypoints) - 1) // 2
-print(f"{len(funnel.keypoints)} photos of {len(asked.scenes)} scenes, {time.monotonic() - began:.0f} s: {dict(steps)}")
+print(f"{len(funnel.keypoints)} photos of {len(asked.scenes)} scenes, {time.monotonic() - began:.0f} s: {seconds}")
 print(f"{len(funnel.matches):,} pairs matched ({len(funnel.matches) / every:.0%} of all), {len(verified):,} verified")
 print(f"{len(across)} verified pairs are of two scenes: {across[:10]}")
 print(f"{done.registered} photos in the model, {done.points:,} points, by scene: {dict(photos)}")

@@ -18,12 +18,13 @@ from ..system.batches import Batch, Failed, done
 from ..system.cluster import Cluster
 from ..system.files import whole
 from ..types import Array, Features, Progress, silent
-from .neighbours import nearest
+from .neighbours import EXACT, alike, nearest
 from .pairs import unique_pairs
 from .photo_vectors import vectors_of
 
-DUPLICATE = 0.9  # similarity of two files of one photo: docs/scale.md says what these were chosen by
-ALONE = 0.1  # similarity that photos of one place exceed
+DUPLICATE = 0.8  # similarity of two files of one photo: docs/scale.md says what these were chosen by
+ALONE = 0.15  # similarity that photos of one place exceed
+FEW = 50  # photos; of fewer, whose mean is much of each of them, nobody is called alone
 VERIFIED = 15  # inliers, COLMAP's own limit
 RUN = 25  # photos one after the other in the list, which are more often of one place
 TOGETHER = 64  # pairs in a batch
@@ -74,9 +75,12 @@ def find_pairs(
     _check_names(h5_names(features))
     names, vectors = vectors_of(features, cluster, progress)
     rows, similar = nearest(vectors, neighbours, exact=exact, progress=progress)
-    pairs = unique_pairs(rows)
+    if exact or len(names) <= EXACT:
+        pairs = unique_pairs(alike(vectors, neighbours, exact=exact, progress=progress)[0])
+    else:
+        pairs = unique_pairs(rows)
     duplicates = unique_pairs(np.where(similar >= DUPLICATE, rows, -1))
-    alone = np.flatnonzero(similar[:, 0] < ALONE)
+    alone = np.flatnonzero(similar[:, 0] < ALONE) if len(names) >= FEW else np.zeros(0, np.int64)
     recall = _recall(features, names, pairs, check, cluster, progress) if check else None
     return FoundPairs(names, pairs, duplicates, alone, recall)
 

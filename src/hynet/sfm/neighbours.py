@@ -16,6 +16,7 @@ BLOCK = 256  # vectors compared at once
 CODE = 64  # bytes of a vector in the index, at most
 EXAMPLES = 50  # vectors for each of its lists, to learn them from
 PROBES = 48  # lists that are looked into
+AVERAGED, ROUNDS = 20, 2  # neighbours that a vector is averaged with, and how often: docs/scale.md has the table
 PROPOSED = 4  # times as many neighbours as are asked for
 
 
@@ -33,6 +34,24 @@ def nearest(
     if len(vectors) <= EXACT if exact is None else exact:
         return _exhaustive(vectors, count, progress)
     return _indexed(vectors, count, progress)
+
+
+def alike(vectors: Array, count: int, *, exact: bool | None = None, progress: Progress = silent) -> tuple[Array, Array]:
+    """The same, after each vector was averaged with those most like it, twice: photos of one place that look different
+    have neighbours in common. Not of so many that an index is needed."""
+    averaged = min(AVERAGED, len(vectors) // 10)
+    if averaged and (len(vectors) <= EXACT if exact is None else exact):
+        for _ in range(ROUNDS):
+            vectors = _averaged(vectors, *nearest(vectors, averaged, exact=True, progress=progress))
+    return nearest(vectors, count, exact=exact, progress=progress)
+
+
+def _averaged(vectors: Array, rows: Array, similar: Array) -> Array:
+    """Each unit row (V, n) with its neighbours (V, k), by their similarities."""
+    total = vectors.copy()
+    for neighbour, likeness in zip(rows.T, np.maximum(similar.T, 0), strict=True):
+        total += likeness[:, None] * vectors[neighbour]
+    return total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-12)
 
 
 def _exhaustive(vectors: Array, count: int, progress: Progress) -> tuple[Array, Array]:

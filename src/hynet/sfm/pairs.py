@@ -14,13 +14,14 @@ import numpy as np
 
 from ..errors import BadInput, DataNotFound, choose, need
 from ..types import Array
-from .neighbours import nearest
+from .neighbours import alike
 from .retrieval import NothingToLearn, PhotoVectors, Read
 
 Pair = tuple[str, str]  # names of two photos
 
 EXHAUSTIVE = 200  # photos; beyond, each is matched with those that look most alike
-NEIGHBOURS = 20
+NEXT = 20  # photos of a sequence that each is matched with
+NEIGHBOURS = 50  # docs/scale.md has the recall of verified pairs that it was chosen by
 
 
 def choose_pairs(how: str, names: Sequence[str], descriptors: Read) -> list[Pair]:
@@ -48,7 +49,7 @@ def exhaustive(names: Sequence[str]) -> list[Pair]:
     return list(combinations(names, 2))
 
 
-def sequence(names: Sequence[str], neighbours: int = NEIGHBOURS) -> list[Pair]:
+def sequence(names: Sequence[str], neighbours: int = NEXT) -> list[Pair]:
     """Each with the next so many, in the order people count: img9 before img10."""
     ordered = sorted(names, key=_as_counted)
     return [(first, second) for k, first in enumerate(ordered) for second in ordered[k + 1 : k + 1 + neighbours]]
@@ -63,7 +64,7 @@ def retrieval(names: Sequence[str], descriptors: Read, neighbours: int = NEIGHBO
         except NothingToLearn:
             return []  # nor to match
         vectors = np.stack([learnt(descriptors(name)) for name in names])
-        rows, _ = nearest(vectors, neighbours)
+        rows, _ = alike(vectors, neighbours)
     return [(names[row], names[other]) for row, others in enumerate(rows) for other in others]
 
 
