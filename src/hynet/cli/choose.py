@@ -26,7 +26,7 @@ def run(
     models: str = "light,default,rootsift",
     extractors: str = "opencv-rootsift",
     keypoints: str = "512,1024,2048,4096",
-    pairs: int = 8,
+    pairs: int = 6,
 ) -> Report:
     """Measure milliseconds per photo and right matches per pair of every combination.
 
