@@ -111,3 +111,20 @@ def test_mapping_can_be_stopped_and_a_second_run_is_the_undisturbed_one(photos, 
     for name in colmap.MODEL_FILES:
         assert (models[0] / name).read_bytes() == (models[1] / name).read_bytes()
     assert not (models[0] / ".lock").exists()
+
+
+def test_sigterm_still_unwinds_after_pycolmap_is_imported():
+    pytest.importorskip("pycolmap")
+    code = (
+        "import os, signal\n"
+        "from hynet import colmap\n"
+        "from hynet.cli.stopping import Terminated, listen_to_sigterm\n"
+        "listen_to_sigterm()\n"
+        "colmap.pycolmap()\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "except Terminated:\n"
+        "    print('unwound')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr) == ("unwound\n", "")

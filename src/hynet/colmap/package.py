@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
+import threading
 from types import ModuleType
 
 from ..errors import HynetError, MissingExtra, need
@@ -23,6 +25,9 @@ def installed() -> bool:
 def pycolmap() -> ModuleType:
     """The package, quiet, or the sentence that says how to get it."""
     colmap = need("pycolmap", "sfm", "reconstruction")
+    handler = signal.getsignal(signal.SIGTERM)
+    if handler is not None and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, handler)  # which the import of pycolmap takes away, to print a stack trace
     if not hasattr(colmap, "FeatureExtractionOptions"):  # came with 3.13
         raise MissingExtra(f"pycolmap {colmap.__version__} is too old: pip install -U 'hynet-features[sfm]'")
     colmap.logging.minloglevel = colmap.logging.Level.FATAL.value  # the library never prints
