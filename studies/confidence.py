@@ -33,7 +33,7 @@ RIGHT = 3.0  # pixels
 SOLVED = 10.0  # degrees
 FOLDS, BINS = 5, 15
 RIDGE = 1e-4  # keeps weights of places finite: a few inliers tell all
-ACROSS = 250  # pairs of different scenes
+ACROSS, MORE_ACROSS = 250, 1750  # pairs of different scenes: for all weights, and for those of places only
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,9 @@ def gather(data: Path, folder: Path) -> list[Pair]:
             right = geometry.sampson_distance(F, *points) < RIGHT
             pairs.append(Pair((scene.name, scene.name), (a, b), matches, ratios, right, solvable))
     across = [(k, m) for k, m in combinations(sorted(seen), 2) if k[0] != m[0]]
-    for index in np.random.default_rng(0).choice(len(across), min(ACROSS, len(across)), replace=False):
+    drawn = np.random.default_rng(0).choice(len(across), min(ACROSS, len(across)), replace=False)
+    others = np.random.default_rng(1).choice(len(across), min(MORE_ACROSS, len(across)), replace=False)
+    for index in [*drawn, *np.setdiff1d(others, drawn)]:
         first, second = across[index]
         a, b = seen[first], seen[second]
         matches, ratios = compared(a, b)
@@ -195,8 +197,10 @@ def main(args: Sequence[str]) -> None:
         report(*judged(pairs))
         report_places(pairs)
         return
-    left_out(pairs)
-    use_fitted(pairs)
+    within = sum(pair.scenes[0] == pair.scenes[1] for pair in pairs)
+    of_matches = pairs[: within + ACROSS]  # more unrelated photos would make every match look doubtful
+    left_out(of_matches)
+    use_fitted(of_matches)
     use_fitted_places(pairs)
     report_places(pairs)
     for name in ("BY_RATIO", "BY_NEIGHBOURS", "SAME_PLACE"):

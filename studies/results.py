@@ -75,7 +75,7 @@ STUDIES = {
     "imc": Study(
         "Poses of two photos, the Image Matching Challenge",
         "Ten photos of its scene sacre_coeur and nine of st_peters_square: a small part of its validation scenes.",
-        f"evaluate imc --model {','.join(POSES)} --data data/imc",
+        f"evaluate imc --seeds 5 --model {','.join(POSES)} --data data/imc",
         "imc",
     ),
     "multiview": Study(

@@ -224,11 +224,13 @@ def test_every_recipe_takes_a_step_that_changes_its_weights(name, patches):
 # --- Every recipe learns ---
 
 STEPS, PAIRS = 200, 32  # small batches, so that all recipes together take some minutes, not hours
+# Of 32 pairs, the 128 outputs of L2-Net cannot but correlate, and that term of its loss, which falls with the square of
+# the number of pairs, drowns the other: 39.5% becomes 34.1%. Its recipe has 512.
+MORE_PAIRS = {"l2net": 128}
 
 # What may be left of the error. TFeat's was set after a run that left 0.66: probably because random triplets are soon
-# too easy, and the rate of its schedule falls to a thousandth within these steps. L2-Net's after one that left 0.60: of
-# so few pairs, the 128 outputs cannot but correlate, and that term of its loss is the larger one.
-LEFT = {"tfeat": 0.75, "l2net": 0.75}
+# too easy, and the rate of its schedule falls to a thousandth within these steps.
+LEFT = {"tfeat": 0.75}
 
 
 @pytest.fixture(scope="module")
@@ -249,8 +251,9 @@ def unseen() -> tuple[PatchSet, PatchPairs]:
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_every_recipe_learns(name, learnable, unseen, tmp_path):
     recipe = RECIPES[name].config
+    pairs = MORE_PAIRS.get(name, PAIRS)
     config = replace(
-        recipe, epochs=None, minutes=None, steps=STEPS, pairs_per_batch=PAIRS, validate_minutes=60.0, compiled=False
+        recipe, epochs=None, minutes=None, steps=STEPS, pairs_per_batch=pairs, validate_minutes=60.0, compiled=False
     )
     untrained = loop.validation_error(loop.start(config, "cpu").network.describe, *unseen)
     trained = loop.train(config, {"synthetic": learnable}, tmp_path, validate={"unseen": unseen}).validation["unseen"]

@@ -21,7 +21,7 @@ from conftest import exchange
 from hynet import colmap
 from hynet.cli import main
 from hynet.colmap import NotReconstructed
-from hynet.colmap.mapping import FARTHEST
+from hynet.colmap.mapping import FARTHEST, refine
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.extractors.hloc_file import read_h5
@@ -121,6 +121,17 @@ def test_no_observation_of_a_model_is_far_off(done: Reconstructed):
                 assert projected is not None  # it lies before the camera
                 worst = max(worst, float(np.linalg.norm(projected - seen.xy)))
     assert 0.5 < worst <= FARTHEST  # some would be beyond
+
+
+def test_a_photo_whose_observations_are_all_far_off_is_no_longer_registered(done: Reconstructed):
+    model = pycolmap.Reconstruction(done.model)
+    lost = model.images[max(model.reg_image_ids())]
+    anywhere = np.random.default_rng(0)
+    for seen in lost.points2D:
+        seen.xy = anywhere.uniform(5000, 9000, 2)
+    refine(model)
+    assert model.num_reg_images() == done.registered - 1
+    assert lost.image_id not in model.reg_image_ids()
 
 
 def test_the_table_counts_what_the_model_holds(done: Reconstructed):

@@ -38,6 +38,7 @@ COMMANDS = {
     "localize": "where new photos were taken, in an existing reconstruction",
     "patches": "make a patch set in PhotoTour's format from your own photos",
     "train": "train a descriptor by one of the paper's recipes, or on a plain CPU",
+    "adapt": "fine-tune a model on your own photos, and keep it if it is better",
     "ablate": "the paper's ablations, trained with one budget, with its numbers beside ours",
     "figures": "the paper's figures, drawn from live code",
     "reproduce": "the paper's tables with its own settings, for whoever has its data",

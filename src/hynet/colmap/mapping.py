@@ -122,6 +122,9 @@ def refine(model: Any, *, known_cameras: bool = False) -> None:
     colmap.create_default_bundle_adjuster(options, config, model).solve()
     colmap.ObservationManager(model).filter_all_points3D(FARTHEST, NARROWEST)
     model.update_point_3d_errors()
+    for number in [*model.reg_image_ids()]:  # a photo that sees no point is nowhere
+        if model.images[number].num_points3D == 0:
+            model.deregister_frame(model.images[number].frame_id)
 
 
 def _incremental(colmap: ModuleType, database: Path, scratch: Path, asked: MappingTask) -> dict[int, Any]:

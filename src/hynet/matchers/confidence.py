@@ -22,7 +22,7 @@ LEAST = 0.2  # probability of a match that is kept: docs/matching.md has the tab
 # Weights of logistic regressions, the constant last, as studies/confidence.py prints them.
 BY_RATIO = (-15.8425, 12.8767)  # ratio
 BY_NEIGHBOURS = (-4.0822, 0.2797, 0.717, 2.9047)  # ratio, log of the fewer and of all neighbours that moved alike
-SAME_PLACE = (1.9996, 1.4854, -7.1705)  # log of 1 + expected right matches, log of 1 + inliers
+SAME_PLACE = (1.712, 1.4475, -7.5743)  # log of 1 + expected right matches, log of 1 + inliers
 
 
 def confidence(a: Features, b: Features, rows: Array, columns: Array, ratios: Array) -> Array:

@@ -1,0 +1,93 @@
+"""Fine-tune a model on your own photos, and keep the result only if it is better.
+
+A quarter of the photos is kept apart. Patches are cut from both parts (through a reconstruction with SIFT), the model
+is trained on one of them for the minutes given, and compared with what it was on the other. It is written only if its
+FPR@95 is lower beyond the 95% interval of the difference. Run the same command again to go on after an interruption.
+
+Example: hynet adapt photos/ --minutes 20 --out mine.safetensors
+         hynet match a.jpg b.jpg --model mine.safetensors
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from ..errors import BadInput, need
+from ..patchsets import build as patchsets
+from ..patchsets.kept_apart import in_two
+from ..system.files import make_folder
+from ..system.locks import alone
+from ..training.adapting import Adapted, adapt
+from ..training.card import share
+from . import Report
+from .progress import bar, tell
+
+
+def run(
+    photos: Annotated[Path, tyro.conf.Positional],
+    *,
+    minutes: float,
+    out: Path,
+    model: str = "default",
+    seed: int = 0,
+    compiled: bool = True,
+) -> Report:
+    """Adapt a model.
+
+    Args:
+        photos: A folder of photos that overlap; at least 12, better hundreds.
+        minutes: How long to train; the patches take their time before that.
+        out: The weights, .safetensors, written only if they are better. What is not finished lies beside it, in a
+            folder of that name that ends in .adapting.
+        model: What to start from: a name, or the path of weights.
+        seed: Of the training.
+        compiled: Compile the network where there is a C++ compiler: the same mathematics, about twice as fast.
+    """
+    need("torch", "train", "training")
+    if out.suffix != ".safetensors":
+        raise BadInput(f"adapted weights are .safetensors, got {out}.")
+    if not minutes > 0:
+        raise BadInput(f"the minutes of training must be above 0, got {minutes:g}.")
+    work = out.with_suffix(".adapting")
+    with alone(make_folder(work)), bar() as progress:
+        parts = in_two(photos, work)
+        for part in parts:
+            tell(f"cutting patches of the photos to {'learn from' if part is parts[0] else 'measure on'}")
+            patchsets.build([part], work / f"{part.name}-patches", progress=progress)
+        learn, kept_apart = (work / f"{part.name}-patches" for part in parts)
+
+        def show(line: Mapping[str, Any]) -> None:
+            progress(round(60 * line.get("minutes", 0)), round(60 * minutes), "training, seconds")
+
+        found = adapt(
+            learn, kept_apart, work / "run", minutes=minutes, model=model, seed=seed, compiled=compiled, watch=show
+        )
+        if found.better:
+            share(work / "run", out)
+    shutil.rmtree(work)
+    data = {
+        "better": found.better,
+        "before": found.before,
+        "after": found.after,
+        "difference": [*found.difference],
+        "pairs": found.pairs,
+        "steps": found.steps,
+        "model": str(out) if found.better else None,
+    }
+    return Report(_text(found, model, out), data)
+
+
+def _text(found: Adapted, model: str, out: Path) -> str:
+    low, high = found.difference
+    measured = (
+        f"FPR@95 on {found.pairs:,} pairs of photos kept apart: {found.before:.2f}% with {model}, {found.after:.2f}% "
+        f"after {found.steps:,} steps, a difference of {found.after - found.before:+.2f} [{low:+.2f}, {high:+.2f}]."
+    )
+    if found.better:
+        return f"{measured}\nIt is better: {out}"
+    return f"{measured}\nNot better beyond the interval, so nothing was written; more photos or minutes may help."

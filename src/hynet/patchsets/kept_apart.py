@@ -1,0 +1,45 @@
+"""Photos in two parts: to learn from, and to measure on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from .. import images
+from ..errors import BadInput
+from ..system.files import make_folder
+
+KEPT_APART = 0.25  # of the photos
+FEWEST = 6  # photos in either part: fewer are seldom reconstructed
+
+
+def in_two(photos: Path, out: Path) -> tuple[Path, Path]:
+    """Folders of links: the photos to learn from, and the last quarter by name.
+
+    Neighbours by name are often neighbours in the scene, so that each part overlaps within itself, and shows places of
+    its own.
+    """
+    every = images.list_photos(photos)
+    kept = max(FEWEST, round(KEPT_APART * len(every)))
+    if len(every) - kept < FEWEST:
+        raise BadInput(
+            f"{photos} has {len(every)} photos; give at least {2 * FEWEST}: {FEWEST} to learn from and {FEWEST} to "
+            "measure on."
+        )
+    parts = out / "learn", out / "kept-apart"
+    for folder, own in zip(parts, (every[:-kept], every[-kept:]), strict=True):
+        _link(own, folder)
+    return parts
+
+
+def _link(photos: Sequence[Path], folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    make_folder(folder)
+    for number, photo in enumerate(photos):
+        link = folder / f"{number:06d}{photo.suffix}"  # photos of different folders may share a name
+        try:
+            os.symlink(photo.resolve(), link)
+        except OSError:  # not allowed here
+            shutil.copyfile(photo, link)

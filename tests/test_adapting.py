@@ -1,0 +1,61 @@
+"""A model fine-tuned on one's own photos is kept only if it is better."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from conftest import write_set
+from hynet.errors import BadInput
+from hynet.patchsets.kept_apart import in_two
+from hynet.training import adapting
+from hynet.training.adapting import adapt
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("sets")
+    return write_set(folder / "learn", 600, 0), write_set(folder / "kept", 600, 1)
+
+
+def untrained(folder: Path) -> Path:
+    from hynet.descriptors.hynet import HyNet
+
+    torch.manual_seed(0)
+    torch.save(HyNet().state_dict(), folder / "untrained.pth")
+    return folder / "untrained.pth"
+
+
+def test_a_model_that_knows_nothing_becomes_better(sets, tmp_path, monkeypatch):
+    monkeypatch.setattr(adapting, "PAIRS_PER_BATCH", 32)
+    found = adapt(*sets, tmp_path / "run", minutes=0.04, model=str(untrained(tmp_path)), compiled=False)
+    assert found.better
+    assert found.after < found.before
+    assert found.difference[0] <= found.after - found.before <= found.difference[1]
+
+
+def test_too_few_pairs_to_measure_on_are_told(sets, tmp_path):
+    few = write_set(tmp_path / "few", 20, 2)
+    with pytest.raises(BadInput, match="matching pairs"):
+        adapt(sets[0], few, tmp_path / "run", minutes=0.01)
+
+
+def test_the_last_quarter_of_the_photos_is_kept_apart(tmp_path):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for number in range(32):
+        (photos / f"{number:02d}.png").write_bytes(bytes([number]))
+    learn, kept = in_two(photos, tmp_path / "work")
+    seen = [[each.read_bytes()[0] for each in sorted(part.iterdir())] for part in (learn, kept)]
+    assert seen == [[*range(24)], [*range(24, 32)]]
+
+
+def test_too_few_photos_are_told(tmp_path):
+    photos = tmp_path / "photos"
+    photos.mkdir()
+    for number in range(11):
+        (photos / f"{number:02d}.png").write_bytes(b"")
+    with pytest.raises(BadInput, match="at least 12"):
+        in_two(photos, tmp_path / "work")
