@@ -280,6 +280,29 @@ def test_a_pose_whose_points_are_all_farther_than_fifty_baselines_is_scored_as_o
     assert stereo.pose_errors(rows, features_of, views, seeds=1)[0] != stereo.FAILED
 
 
+def test_known_cameras_give_the_pose_of_points_on_a_plane_and_wrong_ones_do_not():
+    """A plane leaves the fundamental matrix open, so that the cameras must have been used."""
+    rng = np.random.default_rng(0)
+    points = np.column_stack([rng.uniform(-2, 2, (80, 2)), np.zeros(80)])
+    points[:, 2] = 6 + 0.5 * points[:, 0]
+    turned = cv2.Rodrigues(np.array([0.0, 0.2, 0.05]))[0]
+    moved = Pose(turned, np.array([-1.0, 0.1, 0.2]))
+    K = np.array([[800.0, 0, 320], [0, 800, 240], [0, 0, 1]])
+    seen = points @ K.T, (points @ turned.T + moved.translation) @ K.T
+    a, b = (each[:, :2] / each[:, 2:] for each in seen)
+    b[60:] = rng.uniform(0, 600, (20, 2))  # wrong matches
+    rows = np.column_stack([np.arange(80)] * 2)
+    features_of = tuple(features(each, np.eye(80)) for each in (a, b))
+
+    def error(focal: float) -> float:
+        camera = np.diag([focal, focal, 1.0]) + np.array([[0, 0, 320.0], [0, 0, 240], [0, 0, 0]])
+        views = View(Path("a"), camera, Pose(np.eye(3), np.zeros(3))), View(Path("b"), camera, moved)
+        return stereo.pose_errors(rows, features_of, views, seeds=1, known_cameras=True)[0]
+
+    assert error(800) < 0.1
+    assert error(1600) > 1
+
+
 def test_scenes_count_alike(tmp_path):
     write_scene(tmp_path / "a", seed=1)
     write_scene(tmp_path / "b", seed=2)

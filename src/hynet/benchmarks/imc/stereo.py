@@ -24,12 +24,15 @@ from ..harness.methods import Method, key
 
 # The challenge's, which `geometry.fundamental` need not share
 THRESHOLD, CONFIDENCE, ITERATIONS, FEWEST = 0.5, 0.999999, 100_000, 8  # pixels, -, -, matches and inliers
+CALIBRATED_THRESHOLD = 1.0  # pixels, of known cameras: that of `verify`
 FAILED = 180.0  # degrees
 BLOCK = 50  # pairs whose errors are stored at a time: what a kill costs
 
 
-def scene_errors(method: Method, scene: Scene, ratio: float, seeds: int, progress: Progress = silent) -> Array:
-    """(pairs, seeds) degrees."""
+def scene_errors(
+    method: Method, scene: Scene, ratio: float, seeds: int, progress: Progress = silent, *, known_cameras: bool = False
+) -> Array:
+    """(pairs, seeds) degrees. known_cameras: as `pose_errors` has it, which is not the challenge's way."""
 
     @remember  # 2,048 features are a megabyte; a scene of the challenge has 100 photos
     def features(name: str) -> Features:
@@ -44,18 +47,35 @@ def scene_errors(method: Method, scene: Scene, ratio: float, seeds: int, progres
             views = [(scene.views[a], scene.views[b]) for a, b in some]
             seen = [(features(a), features(b)) for a, b in some]
             return np.array(
-                [pose_errors(matches_of(method, *a, ratio), a, b, seeds) for a, b in zip(seen, views, strict=True)]
+                [
+                    pose_errors(matches_of(method, *a, ratio), a, b, seeds, known_cameras=known_cameras)
+                    for a, b in zip(seen, views, strict=True)
+                ]
             )
 
-        known = method.fingerprint is not None
-        blocks.append(cache.array(_key(method, scene, some, ratio, seeds), measure) if known else measure())
+        depends_on = _key(method, scene, some, ratio, seeds) | {"known_cameras": known_cameras}
+        blocks.append(measure() if method.fingerprint is None else cache.array(depends_on, measure))
     return np.concatenate(blocks)
 
 
-def pose_errors(matches: Array, seen: tuple[Features, Features], views: tuple[View, View], seeds: int) -> list[float]:
-    """Degrees by which the poses found from the matches (K, 2) are wrong, one a seed."""
+def pose_errors(
+    matches: Array,
+    seen: tuple[Features, Features],
+    views: tuple[View, View],
+    seeds: int,
+    *,
+    known_cameras: bool = False,
+) -> list[float]:
+    """Degrees by which the poses found from the matches (K, 2) are wrong, one a seed.
+
+    known_cameras: the essential matrix is fitted, by PoseLib, with the true cameras; else they are only used to take
+    the pose from the fundamental matrix.
+    """
     a, b = (each.keypoints.xy[rows].astype(np.float64) for each, rows in zip(seen, matches.T, strict=True))
-    return [_pose_error(a, b, views, seed) for seed in range(seeds)]
+    find = _calibrated_pose if known_cameras else _pose
+    true = second_from_first(*(view.cam_from_world for view in views))
+    found = [find(a, b, views, seed) for seed in range(seeds)]
+    return [FAILED if pose is None else geometry.pose_error(pose, true) for pose in found]
 
 
 def matches_of(method: Method, first: Features, second: Features, ratio: float) -> Array:
@@ -79,14 +99,19 @@ def _each_place_once(first: Features, second: Features, matches: Array) -> Array
     return matches[np.sort(np.unique(places, axis=0, return_index=True)[1])]
 
 
-def _pose_error(a: Array, b: Array, views: tuple[View, View], seed: int) -> float:
-    """(K, 2), (K, 2) -> degrees, FAILED where no pose is found."""
+def _pose(a: Array, b: Array, views: tuple[View, View], seed: int) -> geometry.Pose | None:
+    """(K, 2), (K, 2) -> the pose, None where none is found."""
     F, inliers = _fundamental(a, b, seed)
     if F is None:
-        return FAILED
-    found = geometry.pose_from_fundamental(F, a[inliers], b[inliers], first_K=views[0].K, second_K=views[1].K)
-    true = second_from_first(*(view.cam_from_world for view in views))
-    return geometry.pose_error(found, true)
+        return None
+    return geometry.pose_from_fundamental(F, a[inliers], b[inliers], first_K=views[0].K, second_K=views[1].K)
+
+
+def _calibrated_pose(a: Array, b: Array, views: tuple[View, View], seed: int) -> geometry.Pose | None:
+    pose, inliers = geometry.relative_pose(
+        a, b, CALIBRATED_THRESHOLD, first_K=views[0].K, second_K=views[1].K, seed=seed
+    )
+    return pose if inliers.sum() >= FEWEST else None
 
 
 def _one_way(first: Features, second: Features, ratio: float) -> Array:
