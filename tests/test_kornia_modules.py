@@ -45,7 +45,7 @@ def test_laf_descriptor_takes_it_and_gives_unit_rows_with_gradients(images):
     assert any(weight.grad is not None and weight.grad.abs().sum() > 0 for weight in module.parameters())
 
 
-@pytest.mark.parametrize(("model", "upright"), [("default", False), ("rootsift", True)])
+@pytest.mark.parametrize(("model", "upright"), [("default-float", False), ("rootsift", True)])
 def test_local_feature_gives_what_the_extractor_gives(images, photos, model, upright):
     ours = local_feature(model=model, max_keypoints=60, upright=upright)
     assert isinstance(ours, feature.LocalFeature)
