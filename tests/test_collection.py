@@ -128,6 +128,37 @@ def test_a_run_that_was_stopped_goes_on_with_what_is_done(made, photos, cluster,
     assert files(tmp_path / "out") == files(made)
 
 
+def test_a_photo_that_has_left_the_list_does_not_keep_its_shard_from_being_finished(
+    made, photos, cluster, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(collecting, "TOGETHER", 1)
+    fewer, out = shutil.copytree(photos, tmp_path / "photos"), tmp_path / "out"
+
+    def stop(done, total, what):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), open_cluster("local", workers=1) as elsewhere:
+        extract_collection([fewer], out, SETTINGS, cluster=elsewhere, progress=stop)
+    (fewer / "4.png").unlink()
+    done = extract_collection([fewer], out, SETTINGS, cluster=cluster)
+    assert (done.photos, done.shards) == (5, 1)
+    assert h5_names(out) == [name for name in h5_names(made) if name != "4.png"]
+    write_photos(fewer, ["4.png"])
+    assert extract_collection([fewer], out, SETTINGS, cluster=cluster).new == 1
+
+
+def test_an_index_that_was_deleted_is_made_again_from_the_shards(made, photos, cluster, tmp_path):
+    copy, more = shutil.copytree(made, tmp_path / "copy"), shutil.copytree(photos, tmp_path / "photos")
+    (copy / "index.parquet").unlink()
+    write_photos(more, ["00.png"])  # before all others in the list
+    done = extract_collection([more], copy, SETTINGS, cluster=cluster)
+    assert (done.photos, done.new, done.shards) == (7, 1, 3)
+    (copy / "shards" / "00001.parquet").write_bytes(b"PAR1 no more")
+    with pytest.raises(BadData, match=r"00001.parquet is not what belongs to 00001.h5"):
+        extract_collection([more], copy, SETTINGS, cluster=cluster)
+
+
 def test_other_settings_are_refused_and_replaced_only_when_asked(made, photos, cluster, tmp_path):
     copy = shutil.copytree(made, tmp_path / "copy")
     fewer = Settings(descriptor="rootsift", max_keypoints=20, orientation="upright")

@@ -77,13 +77,8 @@ def _opened(index: Path, stamp: tuple[int, ...]) -> Collection:
 
 def read_index(path: Path, columns: list[str] | None = None) -> dict[str, list[Any]]:
     """The columns of an index, or of the rows beside a shard."""
-    try:
-        table = need("pyarrow.parquet", "cluster", "a collection").read_table(path, columns=columns)
-        return {name: table[name].to_pylist() for name in table.column_names}
-    except ImportError:
-        raise
-    except Exception as error:  # pyarrow has its own
-        raise BadData(f"{path} is not the index of a collection ({type(error).__name__}); delete it.") from None
+    table = _read_table(path, columns)
+    return {name: table[name].to_pylist() for name in table.column_names}
 
 
 def write_rows(path: Path, rows: Iterable[IndexRow]) -> None:
@@ -102,9 +97,20 @@ def write_index(folder: Path, shards: Iterable[tuple[str, list[str]]]) -> None:
         for shard, names in shards:
             rows = (folder / shard).with_suffix(".parquet")
             if (folder / shard).exists():
-                index.write_table(parquet.read_table(rows))
+                index.write_table(_read_table(rows))
             else:
                 index.write_table(_table(IndexRow(name, shard) for name in names))
+
+
+def _read_table(path: Path, columns: list[str] | None = None) -> Any:
+    try:
+        return need("pyarrow.parquet", "cluster", "a collection").read_table(path, columns=columns)
+    except ImportError:
+        raise
+    except Exception as error:  # pyarrow has its own
+        what = "the index of a collection" if path.name == INDEX else f"what belongs to {path.with_suffix('.h5').name}"
+        also = "" if path.name == INDEX else ", and that file"
+        raise BadData(f"{path} is not {what} ({type(error).__name__}); delete it{also}, and extract again.") from None
 
 
 def _table(rows: Iterable[IndexRow]) -> Any:

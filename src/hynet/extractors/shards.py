@@ -97,13 +97,13 @@ def quarantine(shard: Shard, photo: ListedPhoto, why: str) -> None:
         file.create_group(photo.name).attrs["quarantined"] = why
 
 
-def names_in_parts(shard: Shard) -> set[str]:
-    """The photos that an earlier run has done; a part that cannot be read is done again."""
+def names_in_parts(parts: Path, names: Sequence[str]) -> set[str]:
+    """The photos of a shard that an earlier run has done; a part that cannot be read is done again."""
     found: set[str] = set()
-    for part in sorted(shard.parts.glob("[0-9]*.h5")):
+    for part in sorted(parts.glob("[0-9]*.h5")):
         try:
             with h5py.File(part) as file:
-                found |= {name for name in shard.names if name in file}
+                found |= {name for name in names if name in file}
         except (OSError, RuntimeError, KeyError):
             part.unlink()
     return found
