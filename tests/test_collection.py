@@ -181,6 +181,8 @@ def test_lists_are_folders_patterns_and_tables(photos, tmp_path):
     assert list(find_addresses([f"{photos}/**/5.png"])) == ["below/5.png"]
     (tmp_path / "list.csv").write_text(f"Path,name\n{photos}/1.png,one\n{photos}/2.png,two\n")
     assert find_addresses([tmp_path / "list.csv"]) == {"one": f"{photos}/1.png", "two": f"{photos}/2.png"}
+    (tmp_path / "excel.csv").write_text("path,size\n/a.png,3\n", encoding="utf-8-sig")
+    assert find_addresses([tmp_path / "excel.csv"]) == {"a.png": "/a.png"}
     table = pyarrow.table({"size": [1], "photo": ["3.png"]})
     parquet.write_table(table, photos.parent / "list.parquet")
     assert find_addresses([photos.parent / "list.parquet"]) == {"3.png": f"{photos.parent}/3.png"}
@@ -207,6 +209,15 @@ def test_photos_of_other_places_are_read_through_fsspec_and_http(photos, capsys)
         server.shutdown()
 
 
+def test_a_package_that_a_worker_lacks_is_no_fault_of_the_photo(monkeypatch):
+    from fsspec.registry import known_implementations
+
+    storage = {"class": "no_such_package.FileSystem", "err": "install it"}
+    monkeypatch.setitem(known_implementations, "lacking", storage)
+    with pytest.raises(ImportError, match="install it"):
+        fetched("lacking://bucket/a.jpg")
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
@@ -214,6 +225,7 @@ def test_photos_of_other_places_are_read_through_fsspec_and_http(photos, capsys)
         ("path\n", "no photos in"),
         ("path,name\nx.jpg\n", "not a table that can be read"),
         ("path,name\nx.jpg,one\ny.jpg,one\n", "two photos are named one"),
+        ("path,name\nx.jpg,..\n", "leaves no name for the photo"),
     ],
 )
 def test_a_list_that_cannot_be_used_gets_one_sentence(tmp_path, content, sentence):
