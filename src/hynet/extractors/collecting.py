@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -104,6 +104,14 @@ def extract_collection(
         for stray in (out / "shards").glob(".*"):  # of workers that were killed
             stray.unlink(missing_ok=True)
         return _collected(out, new)
+
+
+def forget(collection: Path, photos: Collection[str]) -> None:
+    """Take away the shards that hold these photos, so that they are made again."""
+    columns = read_index(collection / INDEX, ["photo", "shard"])
+    for shard in {shard for photo, shard in zip(*columns.values(), strict=True) if photo in photos}:
+        (collection / shard).unlink(missing_ok=True)
+        (collection / "vectors" / Path(shard).with_suffix(".npy").name).unlink(missing_ok=True)
 
 
 class _Todo:

@@ -56,15 +56,19 @@ def known_by(path: str | Path) -> list[Path]:
     return [Path(path, INDEX), Path(path, "settings.json")] if is_collection(path) else [Path(path)]
 
 
+def stamp(path: str | Path) -> tuple[int, ...]:
+    """Changes whenever features there are written again; for whoever keeps some of them in memory."""
+    status = known_by(path)[0].stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
 def open_collection(folder: str | Path) -> Collection:
     """By its index, which is read again only when it has changed."""
-    index = Path(folder) / INDEX
-    status = index.stat()
-    return _opened(index, (status.st_mtime_ns, status.st_size, status.st_ino))
+    return _opened(Path(folder) / INDEX, stamp(folder))
 
 
 @lru_cache(maxsize=4)
-def _opened(index: Path, stamp: tuple[int, ...]) -> Collection:
+def _opened(index: Path, seen: tuple[int, ...]) -> Collection:
     columns = read_index(index, ["photo", "shard", "fingerprint", "status"])
     rows = [row for row in zip(*columns.values(), strict=True) if row[3] == "done"]
     if not rows:
