@@ -148,6 +148,17 @@ def test_a_photo_that_has_left_the_list_does_not_keep_its_shard_from_being_finis
     assert extract_collection([fewer], out, SETTINGS, cluster=cluster).new == 1
 
 
+def test_a_shard_that_was_deleted_is_made_again_and_so_are_the_vectors_of_its_photos(made, photos, cluster, tmp_path):
+    copy = shutil.copytree(made, tmp_path / "copy")
+    before = files(copy)
+    (copy / "vectors").mkdir()
+    for name in ("00000.npy", "00001.npy"):
+        (copy / "vectors" / name).touch()
+    (copy / "shards" / "00001.h5").unlink()
+    extract_collection([photos], copy, SETTINGS, cluster=cluster)
+    assert files(copy) == before | {"vectors/00000.npy": b""}
+
+
 def test_an_index_that_was_deleted_is_made_again_from_the_shards(made, photos, cluster, tmp_path):
     copy, more = shutil.copytree(made, tmp_path / "copy"), shutil.copytree(photos, tmp_path / "photos")
     (copy / "index.parquet").unlink()

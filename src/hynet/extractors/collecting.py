@@ -111,7 +111,6 @@ def forget(collection: Path, photos: Collection[str]) -> None:
     columns = read_index(collection / INDEX, ["photo", "shard"])
     for shard in {shard for photo, shard in zip(*columns.values(), strict=True) if photo in photos}:
         (collection / shard).unlink(missing_ok=True)
-        (collection / "vectors" / Path(shard).with_suffix(".npy").name).unlink(missing_ok=True)
 
 
 class _Todo:

@@ -129,6 +129,8 @@ def assemble(made: Made, shards: Sequence[Shard]) -> list[str]:
                     raise BadData(f"{shard.parts} lacks {name}; run the same command again.")
                 rows.append(_row(shard, name, file[name]))
             write_rows(shard.file.with_suffix(".parquet"), rows)  # before the shard itself, which vouches for it
+            vectors = shard.file.parent.parent / "vectors" / f"{shard.file.stem}.npy"
+            vectors.unlink(missing_ok=True)  # of a shard that was deleted to be made again
         shutil.rmtree(shard.parts, ignore_errors=True)
     return [shard.file.name for shard in shards]
 
