@@ -3,7 +3,7 @@
 Usage: python studies/choosing.py PATH/TO/data/train OUT
        python studies/matching.py OUT/stereo FEATURES     FEATURES: a folder for features, kept for the next time
 
-2,048 of 4,096 upright DoG keypoints a photo, default-int8, in the first table matched by `consensus`. mAA at 10 degrees
+2,048 of 4,096 upright DoG keypoints a photo, default, in the first table matched by `consensus`. mAA at 10 degrees
 of the essential matrix by the true cameras (PoseLib, 1 px), scenes counted alike, beside the first row by paired
 bootstrap; matches, and how many are right (within 3 pixels of their epipolar line), in the mean over all pairs.
 """
@@ -138,7 +138,7 @@ class Row:
 
 def pool() -> Extractor:
     """What finds the keypoints that are selected from."""
-    return Extractor(DoG(POOL, upright=True, spread=False), "default-int8", POOL, orientation="upright")
+    return Extractor(DoG(POOL, upright=True, spread=False), "default", POOL, orientation="upright")
 
 
 def keep(file: Path, photo: Path, extract: Extractor) -> None:

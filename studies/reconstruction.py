@@ -1,6 +1,6 @@
 """Our reconstructions beside those of pycolmap's own SIFT, from as many keypoints: the table in docs/reconstruction.md.
 
-Usage: python studies/reconstruction.py OUT FOLDER... [--model default-int8] [--keypoints 2048] [--rendered]
+Usage: python studies/reconstruction.py OUT FOLDER... [--model default] [--keypoints 2048] [--rendered]
 
 Each folder is a scene, its photos in it or in its folder images; --rendered adds the scene of `hynet bench
 reconstruct`. COLMAP counts places: one with two orientations gives two keypoints, so it delivers some 40% more than
@@ -85,7 +85,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("folders", type=Path, nargs="*")
-    parser.add_argument("--model", default="default-int8")
+    parser.add_argument("--model", default="default")
     parser.add_argument("--keypoints", type=int, default=2048)
     parser.add_argument("--rendered", action="store_true")
     asked = parser.parse_args()

@@ -8,7 +8,9 @@ hynet export --model "$models/light.safetensors" --to "$models/light.onnx" --int
   --trained-on "real photos, by \`default\`, $steps steps" --licence Apache-2.0
 sed -i '1s/.*/# light: a small network taught by `default`/' "$models/light.md"
 cat >> "$models/light.md" <<'CARD'
+
 ## Files
+
 `light.onnx`, to use, is in 8-bit integers; `light.safetensors`, to go on from (`--start-from light`), in floats. Apache-2.0 for the
 weights; the photos belong to their authors, and some were published for research or non-commercial use.
 CARD

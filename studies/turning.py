@@ -68,7 +68,7 @@ def main(data: Path, most: int = 3) -> None:
                     found = hynet.match_photos(
                         first,
                         turned(second, angle),
-                        model="default-int8",
+                        model="default",
                         max_keypoints=1024,
                         orientation=orientation,
                         geometry="fundamental",

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from conftest import write_set
+from hynet.cli import main
 from hynet.errors import BadInput
 from hynet.patchsets.kept_apart import in_two
 from hynet.training import adapting
@@ -47,9 +48,9 @@ def test_the_last_quarter_of_the_photos_is_kept_apart(tmp_path):
     photos.mkdir()
     for number in range(32):
         (photos / f"{number:02d}.png").write_bytes(bytes([number]))
-    learn, kept = in_two(photos, tmp_path / "work")
-    seen = [[each.read_bytes()[0] for each in sorted(part.iterdir())] for part in (learn, kept)]
-    assert seen == [[*range(24)], [*range(24, 32)]]
+    for work in (tmp_path / "work", photos / "work", photos / "work"):  # among the photos, and once more
+        seen = [[each.read_bytes()[0] for each in sorted(part.iterdir())] for part in in_two(photos, work)]
+        assert seen == [[*range(24)], [*range(24, 32)]]
 
 
 def test_too_few_photos_are_told(tmp_path):
@@ -59,3 +60,11 @@ def test_too_few_photos_are_told(tmp_path):
         (photos / f"{number:02d}.png").write_bytes(b"")
     with pytest.raises(BadInput, match="at least 12"):
         in_two(photos, tmp_path / "work")
+
+
+@pytest.mark.parametrize(("model", "sentence"), [("light", "light is a LightNet"), ("nobody", "nobody")])
+def test_a_model_that_cannot_be_adapted_is_told_before_the_patches_are_cut(tmp_path, capsys, model, sentence):
+    args = f"adapt {tmp_path} --minutes 1 --model {model} --out {tmp_path}/out/mine.safetensors"
+    assert main(args.split()) == 2
+    assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

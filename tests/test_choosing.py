@@ -36,6 +36,9 @@ def test_every_detector_meets_every_model_and_extractors_stand_alone():
     assert len(made) == 6
     assert made[-1].options == "--extractor opencv-sift --max-keypoints 20"
     assert made[0].options == "--detector dog --model light --max-keypoints 10"
+    assert (
+        Candidate("dog", "my runs/best.pt", 10).options == "--detector dog --model 'my runs/best.pt' --max-keypoints 10"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -128,6 +128,48 @@ def test_a_run_that_was_stopped_goes_on_with_what_is_done(made, photos, cluster,
     assert files(tmp_path / "out") == files(made)
 
 
+def test_a_photo_that_has_left_the_list_does_not_keep_its_shard_from_being_finished(
+    made, photos, cluster, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(collecting, "TOGETHER", 1)
+    fewer, out = shutil.copytree(photos, tmp_path / "photos"), tmp_path / "out"
+
+    def stop(done, total, what):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), open_cluster("local", workers=1) as elsewhere:
+        extract_collection([fewer], out, SETTINGS, cluster=elsewhere, progress=stop)
+    (fewer / "4.png").unlink()
+    done = extract_collection([fewer], out, SETTINGS, cluster=cluster)
+    assert (done.photos, done.shards) == (5, 1)
+    assert h5_names(out) == [name for name in h5_names(made) if name != "4.png"]
+    write_photos(fewer, ["4.png"])
+    assert extract_collection([fewer], out, SETTINGS, cluster=cluster).new == 1
+
+
+def test_a_shard_that_was_deleted_is_made_again_and_so_are_the_vectors_of_its_photos(made, photos, cluster, tmp_path):
+    copy = shutil.copytree(made, tmp_path / "copy")
+    before = files(copy)
+    (copy / "vectors").mkdir()
+    for name in ("00000.npy", "00001.npy"):
+        (copy / "vectors" / name).touch()
+    (copy / "shards" / "00001.h5").unlink()
+    extract_collection([photos], copy, SETTINGS, cluster=cluster)
+    assert files(copy) == before | {"vectors/00000.npy": b""}
+
+
+def test_an_index_that_was_deleted_is_made_again_from_the_shards(made, photos, cluster, tmp_path):
+    copy, more = shutil.copytree(made, tmp_path / "copy"), shutil.copytree(photos, tmp_path / "photos")
+    (copy / "index.parquet").unlink()
+    write_photos(more, ["00.png"])  # before all others in the list
+    done = extract_collection([more], copy, SETTINGS, cluster=cluster)
+    assert (done.photos, done.new, done.shards) == (7, 1, 3)
+    (copy / "shards" / "00001.parquet").write_bytes(b"PAR1 no more")
+    with pytest.raises(BadData, match=r"00001.parquet is not what belongs to 00001.h5"):
+        extract_collection([more], copy, SETTINGS, cluster=cluster)
+
+
 def test_other_settings_are_refused_and_replaced_only_when_asked(made, photos, cluster, tmp_path):
     copy = shutil.copytree(made, tmp_path / "copy")
     fewer = Settings(descriptor="rootsift", max_keypoints=20, orientation="upright")
@@ -150,6 +192,8 @@ def test_lists_are_folders_patterns_and_tables(photos, tmp_path):
     assert list(find_addresses([f"{photos}/**/5.png"])) == ["below/5.png"]
     (tmp_path / "list.csv").write_text(f"Path,name\n{photos}/1.png,one\n{photos}/2.png,two\n")
     assert find_addresses([tmp_path / "list.csv"]) == {"one": f"{photos}/1.png", "two": f"{photos}/2.png"}
+    (tmp_path / "excel.csv").write_text("path,size\n/a.png,3\n", encoding="utf-8-sig")
+    assert find_addresses([tmp_path / "excel.csv"]) == {"a.png": "/a.png"}
     table = pyarrow.table({"size": [1], "photo": ["3.png"]})
     parquet.write_table(table, photos.parent / "list.parquet")
     assert find_addresses([photos.parent / "list.parquet"]) == {"3.png": f"{photos.parent}/3.png"}
@@ -176,6 +220,15 @@ def test_photos_of_other_places_are_read_through_fsspec_and_http(photos, capsys)
         server.shutdown()
 
 
+def test_a_package_that_a_worker_lacks_is_no_fault_of_the_photo(monkeypatch):
+    from fsspec.registry import known_implementations
+
+    storage = {"class": "no_such_package.FileSystem", "err": "install it"}
+    monkeypatch.setitem(known_implementations, "lacking", storage)
+    with pytest.raises(ImportError, match="install it"):
+        fetched("lacking://bucket/a.jpg")
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
@@ -183,6 +236,7 @@ def test_photos_of_other_places_are_read_through_fsspec_and_http(photos, capsys)
         ("path\n", "no photos in"),
         ("path,name\nx.jpg\n", "not a table that can be read"),
         ("path,name\nx.jpg,one\ny.jpg,one\n", "two photos are named one"),
+        ("path,name\nx.jpg,..\n", "leaves no name for the photo"),
     ],
 )
 def test_a_list_that_cannot_be_used_gets_one_sentence(tmp_path, content, sentence):

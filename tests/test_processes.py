@@ -65,6 +65,14 @@ def test_a_helper_that_crashes_is_told_and_replaced():
         assert helper.call("operator:add", 1, 2) == 3
 
 
+def test_a_helper_that_was_ended_starts_no_other_process():
+    helper = Helper()
+    helper.end()
+    with pytest.raises(EndedEarly, match="stopped"):
+        helper.call("operator:add", 1, 2)
+    assert helper._process is None
+
+
 def test_a_helper_keeps_its_limits_of_time_and_memory():
     with Helper(memory=1_000_000_000) as helper:
         with pytest.raises(EndedEarly, match=r"took more than 0\.5 seconds"):

@@ -99,6 +99,35 @@ def test_a_cluster_makes_the_same_model_from_a_collection(done: Reconstructed, p
     assert Map(tmp_path / "model").locate(photos / "2.png").located
 
 
+def test_a_cluster_describes_a_photo_again_that_has_changed(photos: Path, tmp_path: Path):
+    pytest.importorskip("pyarrow")
+    few = write_two(photos, tmp_path / "few")
+    with open_cluster("local", workers=1) as cluster:
+        run(few, tmp_path / "model", cluster=cluster)
+        picture = cv2.imread(str(few / "1.png"))
+        cv2.imwrite(str(few / "1.png"), cv2.convertScaleAbs(picture, alpha=0.9))
+        with pytest.raises(BadInput, match=r"was made from another photo 1\.png"):
+            run(few, tmp_path / "model", cluster=cluster)
+        run(few, tmp_path / "model", cluster=cluster, overwrite=True)
+        again = model_files(tmp_path / "model")
+    run(few, tmp_path / "alone")
+    assert again == model_files(tmp_path / "alone")
+
+
+@pytest.mark.parametrize("options", [{"jobs": -1}, {"mapper_threads": 0}])
+def test_too_few_jobs_and_threads_are_told(photos: Path, tmp_path: Path, options):
+    with pytest.raises(BadInput, match="at least 1"):
+        run(photos, tmp_path / "model", **options)
+    assert not (tmp_path / "model").exists()
+
+
+def write_two(photos: Path, folder: Path) -> Path:
+    folder.mkdir()
+    for name in ("1.png", "2.png"):
+        shutil.copy(photos / name, folder / name)
+    return folder
+
+
 def test_the_points_lie_on_the_surfaces_that_were_rendered(done: Reconstructed, truth: synthetic.SyntheticScene):
     model = colmap.read_model(done.model)
     ratios = []

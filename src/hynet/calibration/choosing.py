@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
+from shlex import quote
 from statistics import mean, median
 
 import cv2
@@ -39,9 +40,9 @@ class Candidate:
     def options(self) -> str:
         """For `hynet match`, `extract` and `reconstruct`."""
         parts = (
-            f"--extractor {self.extractor}"
+            f"--extractor {quote(self.extractor)}"
             if self.model is None
-            else f"--detector {self.extractor} --model {self.model}"
+            else f"--detector {quote(self.extractor)} --model {quote(self.model)}"
         )
         return f"{parts} --max-keypoints {self.keypoints}"
 

@@ -22,7 +22,7 @@ from ..patchsets import build as patchsets
 from ..patchsets.kept_apart import in_two
 from ..system.files import make_folder
 from ..system.locks import alone
-from ..training.adapting import Adapted, adapt
+from ..training.adapting import Adapted, adapt, check_model
 from ..training.card import share
 from . import Report
 from .progress import bar, tell
@@ -53,6 +53,7 @@ def run(
         raise BadInput(f"adapted weights are .safetensors, got {out}.")
     if not minutes > 0:
         raise BadInput(f"the minutes of training must be above 0, got {minutes:g}.")
+    check_model(model)
     work = out.with_suffix(".adapting")
     with alone(make_folder(work)), bar() as progress:
         parts = in_two(photos, work)

@@ -85,8 +85,8 @@ class _Lines:
 
 def tell(line: str) -> None:
     """A line for whoever reads a log; on a terminal the bar says it."""
-    if not sys.stderr.isatty():
-        print(line, file=sys.stderr, flush=True)
+    if _as_json or not sys.stderr.isatty():
+        print(json.dumps({"note": line}) if _as_json else line, file=sys.stderr, flush=True)
 
 
 def announce_dashboard(address: str | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -106,6 +106,13 @@ def extract_collection(
         return _collected(out, new)
 
 
+def forget(collection: Path, photos: Collection[str]) -> None:
+    """Take away the shards that hold these photos, so that they are made again."""
+    columns = read_index(collection / INDEX, ["photo", "shard"])
+    for shard in {shard for photo, shard in zip(*columns.values(), strict=True) if photo in photos}:
+        (collection / shard).unlink(missing_ok=True)
+
+
 class _Todo:
     """What is still to be done, batch by batch, and what is finished."""
 
@@ -148,22 +155,26 @@ class _Todo:
         for file, names in shards.items():
             if (out / file).exists():
                 continue
-            shard = Shard(out.absolute() / file, out.absolute() / ".parts" / Path(file).stem, tuple(names))
-            done_before = names_in_parts(shard)
+            parts = out.absolute() / ".parts" / Path(file).stem
+            done_before = names_in_parts(parts, names)
             self.finished += len(done_before)
-            waiting = set(names) - done_before
+            waiting = {name for name in names if name in self._named} - done_before
+            # An earlier list may have had more: what is neither done nor listed now is not waited for.
+            shard = Shard(out.absolute() / file, parts, tuple(name for name in names if name in waiting | done_before))
+            if not shard.names:
+                continue
             if not waiting:
                 self._complete.append(shard)
                 continue
-            self._open[shard.parts] = shard, waiting
+            self._open[parts] = shard, waiting
             photos = [
                 ListedPhoto(name, self._named[name], place, str(self._masks[name]) if name in self._masks else None)
                 for place, name in enumerate(names)
-                if name in waiting and name in self._named  # an earlier list may have had more
+                if name in waiting
             ]
             for start in range(0, len(photos), self.together):
                 batch = tuple(photos[start : start + self.together])
-                yield Batch(EXTRACT, PartTask(self._made, shard.parts), batch, self._watchdog)
+                yield Batch(EXTRACT, PartTask(self._made, parts), batch, self._watchdog)
 
 
 def _work(cluster: Cluster, todo: _Todo, progress: Progress) -> int:
@@ -223,10 +234,14 @@ def _shards(out: Path, named: Mapping[str, str]) -> dict[str, list[str]]:
         known = read_index(out / INDEX, ["photo", "shard"])
         for photo, shard in zip(known["photo"], known["shard"], strict=True):
             shards.setdefault(shard, []).append(photo)
+    else:  # it was deleted, but finished shards have their rows beside them
+        for file in sorted((out / "shards").glob("[0-9]*.h5")):
+            shards[f"shards/{file.name}"] = read_index(file.with_suffix(".parquet"), ["photo"])["photo"]
     placed = {name for names in shards.values() for name in names}
     new = [name for name in named if name not in placed]
-    for start in range(0, len(new), SHARD):
-        shards[f"shards/{len(shards):05}.h5"] = new[start : start + SHARD]
+    first = 1 + max((int(Path(shard).stem) for shard in shards), default=-1)
+    for number, start in enumerate(range(0, len(new), SHARD), first):
+        shards[f"shards/{number:05}.h5"] = new[start : start + SHARD]
     return shards
 
 

@@ -56,15 +56,19 @@ def known_by(path: str | Path) -> list[Path]:
     return [Path(path, INDEX), Path(path, "settings.json")] if is_collection(path) else [Path(path)]
 
 
+def stamp(path: str | Path) -> tuple[int, ...]:
+    """Changes whenever features there are written again; for whoever keeps some of them in memory."""
+    status = known_by(path)[0].stat()
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
 def open_collection(folder: str | Path) -> Collection:
     """By its index, which is read again only when it has changed."""
-    index = Path(folder) / INDEX
-    status = index.stat()
-    return _opened(index, (status.st_mtime_ns, status.st_size, status.st_ino))
+    return _opened(Path(folder) / INDEX, stamp(folder))
 
 
 @lru_cache(maxsize=4)
-def _opened(index: Path, stamp: tuple[int, ...]) -> Collection:
+def _opened(index: Path, seen: tuple[int, ...]) -> Collection:
     columns = read_index(index, ["photo", "shard", "fingerprint", "status"])
     rows = [row for row in zip(*columns.values(), strict=True) if row[3] == "done"]
     if not rows:
@@ -77,13 +81,8 @@ def _opened(index: Path, stamp: tuple[int, ...]) -> Collection:
 
 def read_index(path: Path, columns: list[str] | None = None) -> dict[str, list[Any]]:
     """The columns of an index, or of the rows beside a shard."""
-    try:
-        table = need("pyarrow.parquet", "cluster", "a collection").read_table(path, columns=columns)
-        return {name: table[name].to_pylist() for name in table.column_names}
-    except ImportError:
-        raise
-    except Exception as error:  # pyarrow has its own
-        raise BadData(f"{path} is not the index of a collection ({type(error).__name__}); delete it.") from None
+    table = _read_table(path, columns)
+    return {name: table[name].to_pylist() for name in table.column_names}
 
 
 def write_rows(path: Path, rows: Iterable[IndexRow]) -> None:
@@ -102,9 +101,20 @@ def write_index(folder: Path, shards: Iterable[tuple[str, list[str]]]) -> None:
         for shard, names in shards:
             rows = (folder / shard).with_suffix(".parquet")
             if (folder / shard).exists():
-                index.write_table(parquet.read_table(rows))
+                index.write_table(_read_table(rows))
             else:
                 index.write_table(_table(IndexRow(name, shard) for name in names))
+
+
+def _read_table(path: Path, columns: list[str] | None = None) -> Any:
+    try:
+        return need("pyarrow.parquet", "cluster", "a collection").read_table(path, columns=columns)
+    except ImportError:
+        raise
+    except Exception as error:  # pyarrow has its own
+        what = "the index of a collection" if path.name == INDEX else f"what belongs to {path.with_suffix('.h5').name}"
+        also = "" if path.name == INDEX else ", and that file"
+        raise BadData(f"{path} is not {what} ({type(error).__name__}); delete it{also}, and extract again.") from None
 
 
 def _table(rows: Iterable[IndexRow]) -> Any:

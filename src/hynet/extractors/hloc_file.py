@@ -176,7 +176,7 @@ def h5_fingerprints(path: str | Path) -> dict[str, str]:
     if is_collection(path):
         return dict(open_collection(path).fingerprints)
     names = h5_names(path)
-    with open_features(path) as file:
+    with open_features(path) as file, reading(path):
         return {
             name: str(file[name].attrs.get("fingerprint") or fingerprints.values(file[name]["keypoints"][()].tolist()))
             for name in names

@@ -38,6 +38,8 @@ def find_addresses(given: Sequence[str | Path]) -> dict[str, str]:
             except UnicodeEncodeError:
                 readable = name.encode(errors="backslashreplace").decode()
                 raise BadInput(f"{readable} has a name that is not UTF-8; rename it.") from None
+            if not name:
+                raise BadInput(f"{address} leaves no name for the photo; check {each}.")
             if named.setdefault(name, address) != address:
                 raise BadInput(
                     f"two photos are named {name} ({named[name]} and {address}); give the folder above both, or a "
@@ -64,6 +66,8 @@ def fetched(address: str) -> Path | Content:
                 return found
             with need("fsspec", "cluster", address).open(address, "rb") as file:
                 return Content(file.read(), address)
+        except ImportError:
+            raise  # this worker lacks a package, which is no fault of the photo
         except FileNotFoundError:
             raise UnreadableImage(f"no photo {address}; check the name.") from None
         except Exception as error:  # each kind of storage has errors of its own
@@ -161,7 +165,7 @@ def _columns(given: str) -> dict[str, Iterable[Any]]:
         if given.lower().endswith(".parquet"):
             table = need("pyarrow.parquet", "cluster", given).read_table(io.BytesIO(content))
             return {name: table[name].to_pylist() for name in table.column_names}
-        header, *rows = [row for row in csv.reader(io.StringIO(content.decode())) if row]
+        header, *rows = [row for row in csv.reader(io.StringIO(content.decode("utf-8-sig"))) if row]
         return {name: [row[column] for row in rows] for column, name in enumerate(header)}
     except ImportError:
         raise

@@ -97,13 +97,13 @@ def quarantine(shard: Shard, photo: ListedPhoto, why: str) -> None:
         file.create_group(photo.name).attrs["quarantined"] = why
 
 
-def names_in_parts(shard: Shard) -> set[str]:
-    """The photos that an earlier run has done; a part that cannot be read is done again."""
+def names_in_parts(parts: Path, names: Sequence[str]) -> set[str]:
+    """The photos of a shard that an earlier run has done; a part that cannot be read is done again."""
     found: set[str] = set()
-    for part in sorted(shard.parts.glob("[0-9]*.h5")):
+    for part in sorted(parts.glob("[0-9]*.h5")):
         try:
             with h5py.File(part) as file:
-                found |= {name for name in shard.names if name in file}
+                found |= {name for name in names if name in file}
         except (OSError, RuntimeError, KeyError):
             part.unlink()
     return found
@@ -129,6 +129,8 @@ def assemble(made: Made, shards: Sequence[Shard]) -> list[str]:
                     raise BadData(f"{shard.parts} lacks {name}; run the same command again.")
                 rows.append(_row(shard, name, file[name]))
             write_rows(shard.file.with_suffix(".parquet"), rows)  # before the shard itself, which vouches for it
+            vectors = shard.file.parent.parent / "vectors" / f"{shard.file.stem}.npy"
+            vectors.unlink(missing_ok=True)  # of a shard that was deleted to be made again
         shutil.rmtree(shard.parts, ignore_errors=True)
     return [shard.file.name for shard in shards]
 

@@ -55,7 +55,7 @@ def turns(photos: Sequence[Any]) -> Array:
 
 
 def some_of(count: int) -> Array:
-    """The places of the photos that are looked at, of so many."""
+    """The places of the photos that are looked at, of `count`."""
     return np.unique(np.linspace(0, count - 1, min(PHOTOS, count)).astype(int))
 
 
@@ -74,7 +74,7 @@ def turns_between(seen: Sequence[tuple[Array, Array]]) -> Array:
 
 @lru_cache(maxsize=1)
 def _looking() -> Extractor:
-    return Extractor("dog", "default-int8", KEYPOINTS, orientation="gradient", longest=LONGEST)
+    return Extractor("dog", "default", KEYPOINTS, orientation="gradient", longest=LONGEST)
 
 
 def _turn(first: Array, first_angle: Array, second: Array, second_angle: Array) -> float | None:

@@ -101,8 +101,9 @@ def by_faiss(second: Array, tile: int) -> Callable[[Array], Array]:
     apart = np.empty((tile, len(second)), np.int32)
 
     def measure(some: Array) -> Array:
-        pointers = [faiss.swig_ptr(each) for each in (np.ascontiguousarray(some).view(np.uint8), codes, apart)]
-        faiss.hammings(*pointers[:2], len(some), len(second), size, pointers[2])
+        rows = np.ascontiguousarray(some).view(np.uint8)  # has a name, since a pointer keeps nothing alive
+        a, b, out = (faiss.swig_ptr(each) for each in (rows, codes, apart))
+        faiss.hammings(a, b, len(some), len(second), size, out)
         return apart[: len(some)]
 
     return measure

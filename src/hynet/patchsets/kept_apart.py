@@ -21,7 +21,8 @@ def in_two(photos: Path, out: Path) -> tuple[Path, Path]:
     Neighbours by name are often neighbours in the scene, so that each part overlaps within itself, and shows places of
     its own.
     """
-    every = images.list_photos(photos)
+    own = out.resolve()  # may lie among the photos, with the links of an earlier run
+    every = [photo for photo in images.list_photos(photos) if not photo.parent.resolve().is_relative_to(own)]
     kept = max(FEWEST, round(KEPT_APART * len(every)))
     if len(every) - kept < FEWEST:
         raise BadInput(
@@ -29,8 +30,8 @@ def in_two(photos: Path, out: Path) -> tuple[Path, Path]:
             "measure on."
         )
     parts = out / "learn", out / "kept-apart"
-    for folder, own in zip(parts, (every[:-kept], every[-kept:]), strict=True):
-        _link(own, folder)
+    for folder, some in zip(parts, (every[:-kept], every[-kept:]), strict=True):
+        _link(some, folder)
     return parts
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadInput
+from ..extractors.collection import stamp
 from ..extractors.hloc_file import are_features, h5_names, read_h5, unit_features
 from ..matchers.consensus import Consensus
 from ..matchers.verification import verify
@@ -104,18 +105,14 @@ def _recall(
     chosen = _in_runs(len(names), check)
     tried = list(combinations(chosen, 2))
     known = set(map(tuple, pairs[np.isin(pairs, chosen).all(1)].tolist()))
-    places = range(0, len(tried), TOGETHER)
-
-    batches = iter(
-        [
-            Batch(
-                f"{__name__}:count_inliers",
-                features.absolute(),
-                tuple((names[a], names[b], a, b) for a, b in tried[start : start + TOGETHER]),
-                PAIR_SECONDS,
-            )
-            for start in places
-        ]
+    batches = (
+        Batch(
+            f"{__name__}:count_inliers",
+            features.absolute(),
+            tuple((names[a], names[b], a, b) for a, b in tried[start : start + TOGETHER]),
+            PAIR_SECONDS,
+        )
+        for start in range(0, len(tried), TOGETHER)
     )
     verified = found = finished = 0
     for batch, result in done(cluster, lambda: next(batches, None)):
@@ -139,14 +136,15 @@ def _in_runs(count: int, check: int) -> list[int]:
 
 def count_inliers(features: Path, pairs: Sequence[tuple[str, str, int, int]]) -> list[int]:
     """In a worker: of each pair, matches that agree on one epipolar geometry."""
-    counts = []
+    counts, seen = [], stamp(features)
     for first, second, *_ in pairs:
-        a, b = _read(features, first), _read(features, second)
+        a, b = _read(features, seen, first), _read(features, seen, second)
         found = Consensus()(a, b)
         counts.append(len(verify(a, b, found, "fundamental").matches) if len(found) >= VERIFIED else 0)
     return counts
 
 
 @lru_cache(maxsize=64)
-def _read(features: Path, name: str) -> Features:
+def _read(features: Path, seen: tuple[int, ...], name: str) -> Features:
+    """seen: the stamp of the features, since a worker may outlive them."""
     return unit_features(read_h5(features, name))

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..colmap import Store, Verifiable, pycolmap, verifiable, verify_pair
 from ..errors import BadInput, need
+from ..extractors.collection import stamp
 from ..extractors.hloc_file import read_h5, unit_features
 from ..matchers import Matcher
 from ..matchers.hloc_matches import MatchesFile
@@ -126,9 +127,9 @@ def _by_cluster(
 
 def match_batch(task: MatchTask, pairs: Sequence[CameraPair]) -> list[tuple[Array, Any]]:
     """In a worker: matches (K, 2) uint32 and COLMAP's geometry of each pair."""
-    results = []
+    results, seen = [], stamp(task.features)
     for pair in pairs:
-        a, b = _read(task.features, pair.first), _read(task.features, pair.second)
+        a, b = _read(task.features, seen, pair.first), _read(task.features, seen, pair.second)
         found = task.matcher(a, b).indices
         first, second = verifiable(pair.camera, a.keypoints.frames), verifiable(pair.other_camera, b.keypoints.frames)
         results.append((found.astype(np.uint32), verify_pair(first, second, found)))
@@ -136,7 +137,8 @@ def match_batch(task: MatchTask, pairs: Sequence[CameraPair]) -> list[tuple[Arra
 
 
 @lru_cache(maxsize=2 * NEAR)
-def _read(features: Path, name: str) -> Features:
+def _read(features: Path, seen: tuple[int, ...], name: str) -> Features:
+    """seen: the stamp of the features, since a worker may outlive them."""
     return unit_features(read_h5(features, name))
 
 

@@ -65,7 +65,8 @@ def retrieval(names: Sequence[str], descriptors: Read, neighbours: int = NEIGHBO
             return []  # nor to match
         vectors = np.stack([learnt(descriptors(name)) for name in names])
         rows, _ = alike(vectors, neighbours)
-    return [(names[row], names[other]) for row, others in enumerate(rows) for other in others]
+    # -1 where an index found fewer than asked for
+    return [(names[row], names[other]) for row, others in enumerate(rows) for other in others if other >= 0]
 
 
 def unique_pairs(rows: Array) -> Array:

@@ -19,7 +19,8 @@ from ..extractors.hloc_file import h5_names, read_h5, unit_features
 from ..system.arrays import read_npz
 from ..system.batches import Batch, Failed, done
 from ..system.cluster import Cluster
-from ..system.files import whole
+from ..system.files import make_folder, whole
+from ..system.locks import alone
 from ..types import Array, Progress, silent
 from .retrieval import PhotoVectors
 
@@ -36,6 +37,11 @@ def vectors_of(features: Path, cluster: Cluster, progress: Progress = silent) ->
             rows.append(learnt(_descriptors(features, name)))
             progress(count, len(names), "photo vectors")
         return names, np.stack(rows)
+    with alone(make_folder(features / "vectors")):
+        return _of_collection(features, cluster, progress)
+
+
+def _of_collection(features: Path, cluster: Cluster, progress: Progress) -> tuple[list[str], Array]:
     shards = _photos_by_shard(features)
     names = [name for photos in shards.values() for name in photos]
     if not (features / "vectors" / "learnt.npz").exists():
@@ -63,7 +69,8 @@ def vectors_of(features: Path, cluster: Cluster, progress: Progress = silent) ->
 
 def describe_shards(features: Path, shards: Sequence[str]) -> None:
     """In a worker: the vectors of each shard's photos into a file."""
-    learnt = _learnt(features)
+    file = features / "vectors" / "learnt.npz"
+    learnt = _learnt(file, file.stat().st_mtime_ns)
     for shard in shards:
         rows_of = read_index((features / shard).with_suffix(".parquet"), ["photo", "status"])
         names = [name for name, status in zip(*rows_of.values(), strict=True) if status == "done"]
@@ -83,8 +90,9 @@ def _descriptors(features: Path, name: str) -> Array:
 
 
 @lru_cache(maxsize=1)
-def _learnt(features: Path) -> PhotoVectors:
-    return PhotoVectors(**read_npz(features / "vectors" / "learnt.npz"))
+def _learnt(file: Path, written: int) -> PhotoVectors:
+    """written: when, since a worker may outlive a file of that name."""
+    return PhotoVectors(**read_npz(file))
 
 
 def _photos_by_shard(features: Path) -> dict[str, list[str]]:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .. import colmap, images
 from ..colmap import NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
-from ..extractors.collecting import extract_collection
+from ..extractors.collecting import extract_collection, forget
 from ..extractors.folder import extract_all, find_masks, name_photos
-from ..extractors.hloc_file import FeaturesFile, are_features, h5_names, read_h5
+from ..extractors.hloc_file import FeaturesFile, are_features, h5_fingerprints, h5_names, read_h5
 from ..extractors.settings import Settings
 from ..matchers.consensus import Consensus
 from ..matchers.hloc_matches import MatchesFile
@@ -81,6 +82,8 @@ def reconstruct(
     check_ratio(ratio)
     if mapper_threads < 1:
         raise BadInput(f"the mapper needs at least 1 thread, got {mapper_threads}.")
+    if jobs < 0:
+        raise BadInput(f"the jobs must be at least 1, or 0 for one per core, got {jobs}.")
     if features is not None:
         _check_unused(settings, features)
     extract = settings.open_extractor() if features is None else None
@@ -98,10 +101,8 @@ def reconstruct(
         if extract is None:
             unreadable = _missing(named, file)
         elif cluster is not None:
-            collected = extract_collection(
-                [photos], file, settings, cluster=cluster, overwrite=overwrite, progress=progress
-            )
-            unreadable = _enough(len(named), {**collected.unreadable, **collected.quarantined})
+            unreadable = _collect(photos, file, contents, settings, cluster, overwrite, progress)
+            unreadable = _enough(len(named), unreadable)
         else:
             done = extract_all(
                 photos, file, settings, jobs=jobs, extract=extract, overwrite=overwrite, progress=progress
@@ -194,6 +195,27 @@ def _options(
 
 
 # --- Features and pairs ---
+
+
+def _collect(
+    photos: Path,
+    file: Path,
+    contents: Mapping[str, str | None],
+    settings: Settings,
+    cluster: Cluster,
+    overwrite: bool,
+    progress: Progress,
+) -> dict[str, str]:
+    """Which of the photos could not be used, and why. A collection keeps what it has, so changed photos are redone."""
+    extract = partial(
+        extract_collection, [photos], file, settings, cluster=cluster, overwrite=overwrite, progress=progress
+    )
+    collected = extract()
+    if changed := {name for name, seen in h5_fingerprints(file).items() if contents.get(name, seen) != seen}:
+        forget(file, changed)
+        collected = extract()
+    wrong = {**collected.unreadable, **collected.quarantined}
+    return {name: why for name, why in wrong.items() if name in contents}
 
 
 def _enough(count: int, unreadable: Mapping[str, str]) -> dict[str, str]:

@@ -116,21 +116,27 @@ class Helpers:
     def __init__(self) -> None:
         self._thread = threading.local()
         self._all: list[Helper] = []
+        self._over = False
 
     def mine(self, most_memory: int) -> Helper:
         helper = getattr(self._thread, "helper", None)
         if helper is None:
             helper = self._thread.helper = Helper(most_memory, threads=1)
             self._all.append(helper)
+        if self._over:
+            helper.end()
         return helper
 
-    def close(self, idle_only: bool = False) -> None:
-        """Those that nobody is using, or all; a later batch starts another."""
+    def close_idle(self) -> None:
+        """Those that nobody is using; a later batch starts another."""
         for helper in list(self._all):
-            if idle_only:
-                helper.close_if_idle()
-            else:
-                helper.close()
+            helper.close_if_idle()
+
+    def end(self) -> None:
+        """All of them, for good, whatever they do."""
+        self._over = True
+        for helper in list(self._all):
+            helper.end()
 
 
 _of_dask_worker = Helpers()
@@ -155,7 +161,7 @@ def in_helper(helpers: Helpers, function: str, values: tuple[Any, ...], seconds:
 
 def end_idle_helpers() -> None:
     """In a Dask worker, whose helpers would keep their memory until it ends."""
-    _of_dask_worker.close(idle_only=True)
+    _of_dask_worker.close_idle()
 
 
 def dask_task(packed: bytes, seconds: float) -> Outcome:
@@ -219,7 +225,7 @@ class Processes:
     def __exit__(self, *raised: object) -> None:
         """Ends at once; what is half done is lost."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-        self._helpers.close()
+        self._helpers.end()
 
 
 class DaskWorkers:

@@ -36,6 +36,7 @@ class Helper:
         self._memory = memory
         self._threads = threads
         self._process: subprocess.Popen[bytes] | None = None
+        self._over = False
         self._owner = os.getpid()
         self._lock = threading.RLock()
 
@@ -46,7 +47,7 @@ class Helper:
             self._owner = os.getpid()
             self._lock = threading.RLock()
         with self._lock:
-            if self._process is None or self._process.poll() is not None:
+            if not self._over and (self._process is None or self._process.poll() is not None):
                 program = "import sys; sys.path[:] = {!r}; from {} import serve; serve({}, {}, {})"
                 command = program.format(sys.path, __name__, os.getpid(), self._memory, self._threads)
                 self._process = subprocess.Popen(
@@ -57,13 +58,17 @@ class Helper:
                     env={**os.environ, **({} if self._threads is None else few_threads(self._threads))},
                 )
                 atexit.register(self.close)
+        if self._over:  # asked after the start: whoever ends us sees the process, or we see that it is over
+            self.close()
+            raise EndedEarly("the work was stopped.")
 
     def call(self, function: str, *values: Any, seconds: float | None = None, **options: Any) -> Any:
         """What "module:function" returns or raises there. Whatever interrupts us ends the process."""
         self.start()
         with self._lock:
             process = self._process
-            assert process is not None
+            if process is None:  # another thread has just closed it
+                raise EndedEarly("the work was stopped.")
             assert process.stdin is not None
             assert process.stdout is not None
             late = threading.Event()
@@ -102,6 +107,11 @@ class Helper:
                 with suppress(OSError):  # what it was never sent
                     pipe.close()
         process.wait()
+
+    def end(self) -> None:
+        """Close for good: a thread that is about to call does not start another process."""
+        self._over = True
+        self.close()
 
     def close_if_idle(self) -> None:
         """End the process unless it is in the middle of a call."""

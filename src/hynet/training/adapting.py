@@ -6,7 +6,7 @@ it started from, on the same pairs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +16,9 @@ from ..descriptors.loading import load
 from ..errors import BadInput
 from ..types import Array, PatchPairs, PatchSet
 from .logbook import Watch, unwatched
+from .recipes import RECIPES
 from .run import train
+from .setup import start
 
 RECIPE = "hynet-cpu"
 LEARNING_RATE = 5e-4  # a tenth of the recipe's, which starts from nothing
@@ -38,6 +40,11 @@ class Adapted:
     @property
     def better(self) -> bool:
         return self.difference[1] < 0
+
+
+def check_model(model: str) -> None:
+    """Whether the recipe can start from it, before the patches, which take long."""
+    start(replace(RECIPES[RECIPE].config, start_from=model), "cpu")
 
 
 def adapt(
