@@ -321,15 +321,16 @@ class DaskWorkers:
             self._done.put((ticket, future))
 
     def _check_versions(self) -> None:
-        try:
-            versions = self._client.run(our_version)
-        except Exception as error:
-            raise BadInput(
-                f"a worker of {self._address} cannot import hynet ({error}); install version {__version__} there."
-            ) from None
-        other = next(((where, what) for where, what in versions.items() if what != __version__), None)
-        if other is not None:
-            raise BadInput(f"the worker {other[0]} has hynet {other[1]}, and this is {__version__}; install one.")
+        answers = self._client.run(our_version, on_error="return")
+        for where, answer in answers.items():
+            if isinstance(answer, OSError | TimeoutError):  # it has just died, and gets no work
+                continue
+            if isinstance(answer, Exception):
+                raise BadInput(
+                    f"the worker {where} cannot import hynet ({answer}); install version {__version__} there."
+                )
+            if answer != __version__:
+                raise BadInput(f"the worker {where} has hynet {answer}, and this is {__version__}; install one.")
 
     def __enter__(self) -> DaskWorkers:
         return self
