@@ -14,11 +14,11 @@ import numpy as np
 from .. import datasets, metrics
 from ..descriptors.loading import load
 from ..errors import BadInput
-from ..types import Array, PatchPairs, PatchSet
 from .logbook import Watch, unwatched
 from .recipes import RECIPES
 from .run import train
 from .setup import start
+from .validation import pair_distances
 
 RECIPE = "hynet-cpu"
 LEARNING_RATE = 5e-4  # a tenth of the recipe's, which starts from nothing
@@ -87,15 +87,10 @@ def adapt(
         recipe_name="adapt",
     )
     test = datasets.find_patches(kept_apart).load(kept_apart, 32)
-    distances = np.stack([_distances(weights, test, known) for weights in (model, trained.checkpoint)])
+    distances = np.stack(
+        [pair_distances(load(weights).describe, test, known) for weights in (model, trained.checkpoint)]
+    )
     before, after = (100 * metrics.fpr95(each, known.is_match) for each in distances)
     redrawn = 100 * metrics.fpr95_paired_bootstrap(distances, known.is_match)
     low, high = metrics.interval(redrawn[1] - redrawn[0])
     return Adapted(before, after, (low, high), len(known), trained.steps, trained.checkpoint)
-
-
-def _distances(model: str | Path, patches: PatchSet, known: PatchPairs) -> Array:
-    """(K,) between the two patches of each pair."""
-    rows, where = np.unique(np.stack([known.first, known.second]), return_inverse=True)
-    first, second = load(model).describe(patches.patches[rows])[where.reshape(2, -1)]
-    return np.linalg.norm(first - second, axis=1)

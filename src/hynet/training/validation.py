@@ -19,10 +19,16 @@ ValidationSets = Mapping[str, tuple[PatchSet, PatchPairs]]
 def validation_error(describe: Callable[[Array], Array], patch_set: PatchSet, known: PatchPairs) -> float:
     """FPR@95 in percent, over at most VALIDATION_PAIRS of the known pairs."""
     chosen = np.linspace(0, len(known) - 1, min(len(known), VALIDATION_PAIRS)).astype(np.int64)
-    rows, where = np.unique(np.stack([known.first[chosen], known.second[chosen]]), return_inverse=True)
+    some = PatchPairs(known.first[chosen], known.second[chosen], known.is_match[chosen])
+    distances = pair_distances(describe, patch_set, some)
+    return 100 * fpr95(distances, some.is_match) if np.isfinite(distances).all() else 100.0
+
+
+def pair_distances(describe: Callable[[Array], Array], patch_set: PatchSet, pairs: PatchPairs) -> Array:
+    """(N,) between the two patches of each pair; a patch of several pairs is described once."""
+    rows, where = np.unique(np.stack([pairs.first, pairs.second]), return_inverse=True)
     first, second = describe(patch_set.patches[rows])[where.reshape(2, -1)]
-    distances = np.linalg.norm(first - second, axis=1)
-    return 100 * fpr95(distances, known.is_match[chosen]) if np.isfinite(distances).all() else 100.0
+    return np.linalg.norm(first - second, axis=1)
 
 
 def described(network: Network, patches: Array) -> Array:
