@@ -51,7 +51,7 @@ def fpr95_hardnet(distances: Array, is_match: Array) -> float:
 
 
 def fpr95_bootstrap(distances: Array, is_match: Array, rounds: int = ROUNDS, seed: int = 0) -> Array:
-    """(rounds,) values of FPR@95, the matches and the non-matches each drawn again with replacement.
+    """(rounds,) values of FPR@95, the matches and the non-matches each resampled with replacement.
 
     Exact without drawing: a rank of n values drawn from sorted ones lies where the same rank of n uniform numbers does
     (a Beta), and how many of the redrawn non-matches lie below is a Binomial.
@@ -212,7 +212,7 @@ def bootstrap(samples: Array, groups: Array | None = None, rounds: int = ROUNDS,
 
 
 def bootstrap_means(samples: Array, groups: Array | None = None, rounds: int = ROUNDS, seed: int = 0) -> Array:
-    """(N, ...) samples -> (rounds, ...) means of N that are drawn again, with replacement; groups are drawn apart.
+    """(N, ...) samples -> (rounds, ...) means of N resampled with replacement; groups are resampled apart.
 
     The same seed draws the same rows, whatever the samples: methods that are compared are drawn alike.
     """

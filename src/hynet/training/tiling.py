@@ -90,7 +90,7 @@ def threads_for(model: Tiled) -> Iterator[None]:
 
 
 def forget_compiled() -> None:
-    """For a process that trains one network after the other: torch compiles only so many of them before it gives up."""
+    """For a process that trains one network after the other: torch compiles only a few of them before it gives up."""
     if "torch._dynamo" in sys.modules:  # importing it takes seconds
         torch._dynamo.reset()
 

@@ -31,7 +31,7 @@ class Verified:
 
     auc: dict[str, float]  # balanced: listed, fair
     ap: dict[str, float]  # imbalanced: listed, fair, step
-    redrawn: dict[str, Array]  # ap and auc: (rounds,) by how much they move when sequences are drawn again
+    redrawn: dict[str, Array]  # ap and auc: (rounds,) by how much they move when sequences are resampled
     curves: dict[str, tuple[Array, Array]]  # roc and pr of the list that is SHOWN
 
 
@@ -139,7 +139,7 @@ class _Ranking:
 def _redrawn(
     ranking: _Ranking, negative_sequences: Array, positive_sequences: Array, weights: Array
 ) -> dict[str, Array]:
-    """ap and auc: (rounds,) their change when sequences are drawn again, from the rankings cut into bins."""
+    """ap and auc: (rounds,) their change when sequences are resampled, from the rankings cut into bins."""
     moved = {}
     for name, places, area in (
         ("ap", ranking.imbalanced_places, _binned_precision),

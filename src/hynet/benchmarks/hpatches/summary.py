@@ -67,7 +67,7 @@ def row(scores: Scores, area: str) -> dict[str, float | None]:
 
 
 def redrawn(scores: Scores, area: str) -> dict[str, Array]:
-    """Column -> (rounds,) its values in percent when sequences are drawn again, the same for every descriptor."""
+    """Column -> (rounds,) its values in percent when sequences are resampled, the same for every descriptor."""
     matched = scores.matching[area].mean(-1)  # (S, 3)
     weights = metrics.draws(len(matched), ROUNDS)
     queries = np.bincount(scores.query_sequences, minlength=len(matched))

@@ -27,7 +27,7 @@ AREA = summary.AREAS["corrected"]
 
 @dataclass(frozen=True)
 class RowScores:
-    """One row: every seed's values in percent, and those values as they move when the samples are drawn again."""
+    """One row: every seed's values in percent, and those values as they move when the samples are resampled."""
 
     values: Mapping[str, Array]  # column -> (seeds,)
     redrawn: Mapping[str, Array]  # column -> (rounds,), the mean over seeds
