@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 # Before torch is imported anywhere: see hynet.cli.main.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -75,3 +76,19 @@ def write_set(root: Path, points: int, seed: int) -> Path:
     nothing = np.zeros(len(patch_set))
     ubc.write(root, patch_set, xy=np.zeros((len(patch_set), 2)), angle=nothing, log2_scale=nothing, pairs=[known])
     return root
+
+
+def train_whole_and_cut(config: Any, patches: Any, folder: Path) -> tuple[Path, Path]:
+    """Two runs that must end alike: one undisturbed, one stopped by Ctrl-C at step 2 and taken up again."""
+    from hynet.training import loop
+
+    def watch(line: dict[str, Any]) -> None:
+        if line["step"] == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    whole, cut = folder / "whole", folder / "cut"
+    loop.train(config, {"a": patches}, whole)
+    with pytest.raises(KeyboardInterrupt):
+        loop.train(config, {"a": patches}, cut, watch=watch)
+    loop.train(config, {"a": patches}, cut, resume=True)
+    return whole, cut

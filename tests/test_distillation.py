@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 import torch
 
 import hynet
+from conftest import train_whole_and_cut
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
 from hynet.training import logbook, loop
@@ -35,16 +35,7 @@ def patches():
 
 def test_a_taught_run_that_stops_and_goes_on_ends_as_one_that_did_not(tmp_path, patches):
     config = replace(TAUGHT, lessons=0.5)
-
-    def watch(line):
-        if line["step"] == 2:
-            signal.raise_signal(signal.SIGINT)
-
-    loop.train(config, {"a": patches}, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        loop.train(config, {"a": patches}, tmp_path / "cut", watch=watch)
-    loop.train(config, {"a": patches}, tmp_path / "cut", resume=True)
-    one, other = (torch.load(tmp_path / run / "last.pt")["network"] for run in ("whole", "cut"))
+    one, other = (torch.load(run / "last.pt")["network"] for run in train_whole_and_cut(config, patches, tmp_path))
     assert all(torch.equal(one[key], other[key]) for key in one)
     taught = [line["step"] for line in logbook.read(tmp_path / "cut") if "copies" in line]
     assert taught == [1, 2, 3]  # half of the six steps

@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import hynet
+from conftest import train_whole_and_cut
 from hynet.cli import main, plot, push
 from hynet.cli.stopping import Terminated, listen_to_sigterm
 from hynet.datasets import synthetic, ubc
@@ -126,16 +127,7 @@ def test_a_signal_saves_where_it_was_says_so_and_resume_ends_the_run(tmp_path, p
 
 def test_sgd_goes_on_with_the_momentum_it_had(tmp_path, patches):
     config = replace(SMALL, optimiser="sgd", dampening=0.5, steps=4)
-
-    def watch(line):
-        if line["step"] == 2:
-            signal.raise_signal(signal.SIGINT)
-
-    loop.train(config, {"a": patches}, tmp_path / "whole")
-    with pytest.raises(KeyboardInterrupt):
-        loop.train(config, {"a": patches}, tmp_path / "cut", watch=watch)
-    loop.train(config, {"a": patches}, tmp_path / "cut", resume=True)
-    one, other = weights(tmp_path / "whole"), weights(tmp_path / "cut")
+    one, other = (weights(run) for run in train_whole_and_cut(config, patches, tmp_path))
     assert all(torch.equal(one[key], other[key]) for key in one)
 
 
