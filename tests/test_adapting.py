@@ -10,7 +10,7 @@ import torch
 from conftest import write_set
 from hynet.cli import main
 from hynet.errors import BadInput
-from hynet.patchsets.kept_apart import in_two
+from hynet.patchsets.kept_apart import in_two, link
 from hynet.training import adapting
 from hynet.training.adapting import adapt
 
@@ -49,7 +49,10 @@ def test_the_last_quarter_of_the_photos_is_kept_apart(tmp_path):
     for number in range(32):
         (photos / f"{number:02d}.png").write_bytes(bytes([number]))
     for work in (tmp_path / "work", photos / "work", photos / "work"):  # among the photos, and once more
-        seen = [[each.read_bytes()[0] for each in sorted(part.iterdir())] for part in in_two(photos, work)]
+        for name, part in zip(("learn", "kept-apart"), in_two(photos, work), strict=True):
+            link(part, work / name)
+        folders = work / "learn", work / "kept-apart"
+        seen = [[each.read_bytes()[0] for each in sorted(folder.iterdir())] for folder in folders]
         assert seen == [[*range(24)], [*range(24, 32)]]
 
 
@@ -60,6 +63,12 @@ def test_too_few_photos_are_told(tmp_path):
         (photos / f"{number:02d}.png").write_bytes(b"")
     with pytest.raises(BadInput, match="at least 12"):
         in_two(photos, tmp_path / "work")
+
+
+def test_photos_that_are_not_there_leave_nothing_behind(tmp_path, capsys):
+    assert main(f"adapt {tmp_path}/nowhere --minutes 1 --out {tmp_path}/mine.safetensors".split()) == 2
+    assert "no folder" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize(("model", "sentence"), [("light", "light is a LightNet"), ("nobody", "nobody")])

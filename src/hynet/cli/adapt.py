@@ -19,7 +19,7 @@ import tyro
 
 from ..errors import BadInput, need
 from ..patchsets import build as patchsets
-from ..patchsets.kept_apart import in_two
+from ..patchsets.kept_apart import in_two, link
 from ..system.files import make_folder
 from ..system.locks import alone
 from ..training.adapting import Adapted, adapt, check_model
@@ -55,12 +55,13 @@ def run(
         raise BadInput(f"the minutes of training must be above 0, got {minutes:g}.")
     check_model(model)
     work = out.with_suffix(".adapting")
+    parts = dict(zip(("learn", "kept-apart"), in_two(photos, work), strict=True))
     with alone(make_folder(work)), bar() as progress:
-        parts = in_two(photos, work)
-        for part in parts:
-            tell(f"cutting patches of the photos to {'learn from' if part is parts[0] else 'measure on'}")
-            patchsets.build([part], work / f"{part.name}-patches", progress=progress)
-        learn, kept_apart = (work / f"{part.name}-patches" for part in parts)
+        for name, own in parts.items():
+            link(own, work / name)
+            tell(f"cutting patches of {len(own)} photos to {'learn from' if name == 'learn' else 'measure on'}")
+            patchsets.build([work / name], work / f"{name}-patches", progress=progress)
+        learn, kept_apart = (work / f"{name}-patches" for name in parts)
 
         def show(line: Mapping[str, Any]) -> None:
             progress(round(60 * line.get("minutes", 0)), round(60 * minutes), "training, seconds")

@@ -15,8 +15,8 @@ KEPT_APART = 0.25  # of the photos
 FEWEST = 6  # photos in either part: fewer are seldom reconstructed
 
 
-def in_two(photos: Path, out: Path) -> tuple[Path, Path]:
-    """Folders of links: the photos to learn from, and the last quarter by name.
+def in_two(photos: Path, out: Path) -> tuple[list[Path], list[Path]]:
+    """The photos to learn from, and the last quarter by name; what lies in `out` is not taken for a photo.
 
     Neighbours by name are often neighbours in the scene, so that each part overlaps within itself, and shows places of
     its own.
@@ -29,13 +29,11 @@ def in_two(photos: Path, out: Path) -> tuple[Path, Path]:
             f"{photos} has {len(every)} photos; give at least {2 * FEWEST}: {FEWEST} to learn from and {FEWEST} to "
             "measure on."
         )
-    parts = out / "learn", out / "kept-apart"
-    for folder, some in zip(parts, (every[:-kept], every[-kept:]), strict=True):
-        _link(some, folder)
-    return parts
+    return every[:-kept], every[-kept:]
 
 
-def _link(photos: Sequence[Path], folder: Path) -> None:
+def link(photos: Sequence[Path], folder: Path) -> None:
+    """A folder of links to photos, in place of what was there."""
     shutil.rmtree(folder, ignore_errors=True)
     make_folder(folder)
     for number, photo in enumerate(photos):
