@@ -111,6 +111,15 @@ def test_a_run_killed_and_resumed_ends_bit_identical_to_one_that_was_not(tmp_pat
     assert logs[0] == logs[1]
 
 
+def test_batches_made_ahead_are_those_made_in_turn(patches):
+    asked = partial(loop.batches, sampling.mix([patches]), SMALL, first=3, per_epoch=4, device="cpu")
+    ahead, in_turn = loop.one_ahead(asked()), asked()
+    for _ in range(6):
+        one, other = next(ahead), next(in_turn)
+        assert torch.equal(one.anchors, other.anchors)
+        assert torch.equal(one.positives, other.positives)
+
+
 @pytest.mark.parametrize(("by", "raised"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, Terminated)])
 def test_a_signal_saves_where_it_was_says_so_and_resume_ends_the_run(tmp_path, patches, by, raised):
     def watch(line):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,6 +71,16 @@ def batches(data: Mixture, config: TrainConfig, *, first: int, per_epoch: int, d
         strangers = certain_pairs(data, chosen[:, 0], config.certain, device)
         yield Batch(patches[:, :1], patches[:, 1:], strangers)
         number += 1
+
+
+def one_ahead(endless: Iterator[Batch]) -> Iterator[Batch]:
+    """The same batches, each made while the one before is learnt from: else all cores but one wait for it."""
+    with ThreadPoolExecutor(1, initializer=lambda: torch.set_num_threads(1)) as worker:
+        following = worker.submit(next, endless)
+        while True:
+            batch = following.result()
+            following = worker.submit(next, endless)
+            yield batch
 
 
 def certain_pairs(data: Mixture, rows: Array, only_certain: bool = False, device: str = "cpu") -> Strangers:

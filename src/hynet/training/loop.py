@@ -23,7 +23,7 @@ from ..system.locks import alone
 from ..system.machine import keep_memory_mapped
 from ..types import PatchSet
 from . import checkpoints, distributed
-from .batches import Batch, batches, seed_of
+from .batches import Batch, batches, one_ahead, seed_of
 from .checkpoints import Position, State
 from .configuration import TrainConfig as TrainConfig
 from .configuration import learning_rate, progress
@@ -92,7 +92,7 @@ def train(
     snapshot: dict[str, Any] | None = None
 
     with _logging(out, about, now.step, watch) as log, stop_signals() as stopped, threads_for(fast):
-        for batch in batches(mixture, config, first=now.step, per_epoch=per_epoch, device=device):
+        for batch in one_ahead(batches(mixture, config, first=now.step, per_epoch=per_epoch, device=device)):
             now.seconds, stop = distributed.agree(now.seconds + time.perf_counter() - clock, bool(stopped))
             clock, done = time.perf_counter(), progress(config, now.step, now.seconds, per_epoch)
             if stop or done >= 1:
