@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hynet import charts
-from hynet.benchmarks.harness import results
+from hynet.benchmarks.harness import charts, results
 from hynet.benchmarks.harness.evaluation import Bars, Comparison, Curves, Evaluation
 from hynet.cli import main
 from hynet.pages.report.page import page

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ... import charts
-from ...charts import Chart
+from . import charts
+from .charts import Chart
 from .evaluation import Bars, Curves
 
 

@@ -17,11 +17,11 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from ... import __version__, charts
+from ... import __version__
 from ...errors import BadInput
 from ...system.files import whole
 from ...types import Table
-from . import pictures
+from . import charts, pictures
 from .evaluation import Evaluation
 
 LIBRARIES = ("numpy", "opencv-contrib-python-headless", "onnxruntime", "torch", "pydegensac", "poselib", "pycolmap")

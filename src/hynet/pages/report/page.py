@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ... import charts, pages
+from ... import pages
+from ...benchmarks.harness import charts
 from ...benchmarks.harness.evaluation import Bars, Curves
 from ...benchmarks.harness.pictures import drawn
 from ...benchmarks.harness.results import shown
