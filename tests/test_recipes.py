@@ -45,6 +45,7 @@ HYNET = {
     "flips": True,
     "jitter": 0.0,
     "light": 0.0,
+    "night": 0.0,
     "blur": 0.0,
     "noise": 0.0,
     "jpeg": 0.0,

@@ -206,7 +206,7 @@ def test_jitter_moves_a_spot_by_at_most_what_it_says():
     assert moved.median() > 0.02
 
 
-@pytest.mark.parametrize("name", ["jitter", "light", "blur", "noise", "jpeg"])
+@pytest.mark.parametrize("name", ["jitter", "light", "night", "blur", "noise", "jpeg"])
 def test_every_change_is_bounded_seeded_and_each_patch_has_its_own(name):
     smooth = torch.linspace(60, 200, 64).add(20 * torch.rand(1, generator=generator())).expand(64, 64)
     noisy = (smooth + 25 * torch.randn(64, 64, generator=generator())).clamp(0, 255).to(torch.uint8)
@@ -219,5 +219,50 @@ def test_every_change_is_bounded_seeded_and_each_patch_has_its_own(name):
     assert changed.max() <= 255
     assert not torch.allclose(changed, plain)
     assert len(torch.unique(changed.flatten(0, 1).flatten(1), dim=0)) == 16
-    correlation = torch.corrcoef(torch.stack([plain.flatten(), changed.flatten()]))[0, 1]
-    assert correlation > 0.5
+    together = torch.cat([plain[:1, 0], changed.flatten(0, 1)]).flatten(1)  # all were the same patch
+    assert torch.corrcoef(together)[0].mean() > 0.5
+
+
+def ramps(count: int = 400) -> torch.Tensor:
+    """(M, 1, 32, 32): from 20 on the left to 240 on the right."""
+    return torch.linspace(20, 240, 32).expand(count, 1, 32, 32)
+
+
+def test_gamma_keeps_black_and_white_and_the_order_of_greys():
+    bent = augmentation.bend(torch.linspace(0, 255, 32).expand(400, 1, 32, 32), generator())
+    assert bent[..., 0].max() == 0
+    assert torch.allclose(bent[..., -1], torch.tensor(255.0))
+    assert (bent.diff(dim=3) >= 0).all()
+    middle = bent[:, 0, 0, 16]
+    assert middle.min() < 80
+    assert middle.max() > 180
+
+
+def test_a_shadow_darkens_one_side_of_a_straight_edge_and_leaves_the_other():
+    shaded = augmentation.shade(torch.full((400, 1, 32, 32), 200.0), generator())[:, 0]
+    corners = shaded[:, [0, 0, -1, -1], [0, -1, 0, -1]]
+    assert (shaded <= 200).all()
+    assert (corners.max(1).values > 190).float().mean() > 0.9
+    assert (corners.min(1).values < 150).float().mean() > 0.9
+
+
+def test_night_is_dark_and_grainy_in_whole_grey_levels_and_lamps_saturate():
+    day = ramps()
+    night = augmentation.nightfall(day, generator())
+    assert torch.equal(night, night.round())
+    lit = night.amax((1, 2, 3)) == 255
+    assert 0.1 < lit.float().mean() < 0.5
+    darker = night.mean((1, 2, 3)) < 0.55 * day.mean((1, 2, 3))
+    assert darker[~lit].float().mean() > 0.7
+    columns = night[darker & ~lit][:, 0].std(1)  # of equal greys: grain alone, and what little a faint lamp adds
+    assert columns.mean() > 1
+
+
+def test_night_touches_its_share_of_the_patches_and_each_of_a_pair_for_itself():
+    patches = ramps(2000).view(1000, 2, 32, 32).to(torch.uint8)
+    plain = augmentation.augment(patches, generator(), flips=False)
+    seen = augmentation.augment(patches, generator(), flips=False, night=0.3)
+    same = (seen == plain).all(3).all(2)  # (N, 2)
+    untouched = 0.7 * 0.85 * 0.85
+    assert same.float().mean() == pytest.approx(untouched, abs=0.04)
+    assert same.all(1).float().mean() == pytest.approx(untouched**2, abs=0.04)

@@ -1,10 +1,11 @@
-"""What is done to patches before the network sees them: flips, turns, jitter, light.
+"""What is done to patches before the network sees them: flips, turns, jitter, light, night.
 
 Every change is drawn from the generator given, so a batch looks the same whenever it is asked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import log, pi
 
 import torch
@@ -23,6 +24,7 @@ def augment(
     flips: bool = True,
     jitter: float = 0.0,
     light: float = 0.0,
+    night: float = 0.0,
     blur: float = 0.0,
     noise: float = 0.0,
     jpeg: float = 0.0,
@@ -34,13 +36,15 @@ def augment(
     flat = warp(flat, generator, size, jitter) if jitter else shrink(flat, size)
     if blur:
         flat = soften(flat, generator, blur)
+    if night:
+        flat = darken(flat, generator, night)
     if light:
         flat = relight(flat, generator, light)
     if noise:
         flat = flat + 12 * noise * _uniform(flat, generator, 0, 1) * torch.empty_like(flat).normal_(generator=generator)
     if jpeg:
         flat = quantise(flat, generator, jpeg)
-    changed = blur or light or noise or jpeg
+    changed = blur or night or light or noise or jpeg
     return (flat.clamp(0, 255) if changed else flat).view(*patches.shape[:2], size, size)
 
 
@@ -95,6 +99,40 @@ def relight(patches: Tensor, generator: torch.Generator, strength: float) -> Ten
     return (patches - mean) * contrast + mean + 50 * strength * _uniform(patches, generator, -1, 1)
 
 
+def darken(patches: Tensor, generator: torch.Generator, share: float) -> Tensor:
+    """Day meets night: this share of the patches gets another gamma, half of it a shadow, half of it night."""
+    patches = _some(patches, generator, share, bend)
+    patches = _some(patches, generator, share / 2, shade)
+    return _some(patches, generator, share / 2, nightfall)
+
+
+def bend(patches: Tensor, generator: torch.Generator) -> Tensor:
+    """Gamma from a half to two: black and white stay, what is between becomes brighter or darker."""
+    gamma = (log(2) * _uniform(patches, generator, -1, 1)).exp()
+    return 255 * (patches.clamp(0, 255) / 255) ** gamma
+
+
+def shade(patches: Tensor, generator: torch.Generator) -> Tensor:
+    """A straight, soft edge somewhere across the patch, with 20% to 70% of the light on its dark side."""
+    x, y = _coordinates(patches)
+    angle = _uniform(patches, generator, 0, 2 * pi)
+    beyond = angle.cos() * x + angle.sin() * y - _uniform(patches, generator, -0.7, 0.7)
+    dark = torch.sigmoid(beyond / _uniform(patches, generator, 0.02, 0.2))
+    return patches * (1 - dark * _uniform(patches, generator, 0.3, 0.8))
+
+
+def nightfall(patches: Tensor, generator: torch.Generator) -> Tensor:
+    """A seventh to half of the light, in whole grey levels, with grain; half have a lamp, where highlights saturate."""
+    x, y = _coordinates(patches)
+    left = _uniform(patches, generator, 0.15, 0.5)
+    distance = (x - _uniform(patches, generator, -1, 1)) ** 2 + (y - _uniform(patches, generator, -1, 1)) ** 2
+    glow = (-distance / _uniform(patches, generator, 0.1, 1)).exp()
+    lamp = _uniform(patches, generator, -2, 2).clamp(0)
+    grain = _uniform(patches, generator, 0.05, 0.3) * left * patches.std((2, 3), keepdim=True)
+    noise = grain * torch.empty_like(patches).normal_(generator=generator)
+    return (patches * (left + lamp * glow) + noise).round().clamp(0, 255)
+
+
 def quantise(patches: Tensor, generator: torch.Generator, strength: float) -> Tensor:
     """What JPEG loses: the cosine transform of 8 x 8 blocks, rounded the coarser the higher the frequency."""
     side = patches.shape[-1] // 8
@@ -105,6 +143,20 @@ def quantise(patches: Tensor, generator: torch.Generator, strength: float) -> Te
     blocks = patches.view(-1, side, 8, side, 8).transpose(2, 3)  # (M, side, side, 8, 8)
     kept = torch.round(cosine @ blocks @ cosine.T / step) * step
     return (cosine.T @ kept @ cosine).transpose(2, 3).reshape(patches.shape)
+
+
+def _some(
+    patches: Tensor, generator: torch.Generator, share: float, change: Callable[[Tensor, torch.Generator], Tensor]
+) -> Tensor:
+    """The patches with this share of them changed, each chosen for itself."""
+    chosen = (_uniform(patches, generator, 0, 1)[:, 0, 0, 0] < share).nonzero()[:, 0]
+    return patches.index_copy(0, chosen, change(patches[chosen], generator))
+
+
+def _coordinates(patches: Tensor) -> tuple[Tensor, Tensor]:
+    """x as a row and y as a column, -1 to 1."""
+    along = torch.linspace(-1, 1, patches.shape[-1], device=patches.device)
+    return along, along[:, None]
 
 
 def _rotation(angle: Tensor) -> Tensor:

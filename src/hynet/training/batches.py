@@ -63,6 +63,7 @@ def batches(data: Mixture, config: TrainConfig, *, first: int, per_epoch: int, d
             flips=config.flips,
             jitter=config.jitter,
             light=config.light,
+            night=config.night,
             blur=config.blur,
             noise=config.noise,
             jpeg=config.jpeg,

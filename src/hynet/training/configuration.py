@@ -13,7 +13,7 @@ from ..errors import BadInput, choose
 LENGTHS = ("epochs", "steps", "minutes")  # of which a run has one
 BOUNDS: dict[str, tuple[float, float]] = {  # setting -> its least, its most
     **dict.fromkeys(
-        ("jitter", "light", "blur", "noise", "jpeg", "balance", "hard", "dampening", "fall", "lessons"), (0, 1)
+        ("jitter", "light", "night", "blur", "noise", "jpeg", "balance", "hard", "dampening", "fall", "lessons"), (0, 1)
     ),
     **dict.fromkeys(("epochs", "steps", "minutes", "validate_minutes", "checkpoint_minutes"), (0, math.inf)),
     **dict.fromkeys(("weight_decay", "seed"), (0, math.inf)),
@@ -76,6 +76,7 @@ class TrainConfig:
     flips: bool = True  # turns by 90 degrees and flips, the same for both patches of a pair
     jitter: float = 0.0  # each patch shifted, turned, scaled, stretched as detectors do; reads 64-pixel patches
     light: float = 0.0  # contrast and brightness
+    night: float = 0.0  # share of patches with another gamma; half of it in shadow, half of it at night
     blur: float = 0.0
     noise: float = 0.0
     jpeg: float = 0.0
