@@ -21,20 +21,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 
 from .. import colmap, images
 from ..datasets import ubc
 from ..errors import BadInput, DataNotFound
 from ..patches import SUPPORT_SIGMAS, cut
+from ..sfm import hard_scenes
 from ..sfm import sift_for_patches as sfm
 from ..system import fingerprints
 from ..system.batches import Batch, Failed, done
 from ..system.cluster import Cluster
 from ..system.files import make_folder, whole
 from ..system.locks import alone
-from ..system.machine import cores
+from ..system.machine import cores, use_cores
 from ..system.processes import end_with
 from ..types import Array, Progress, silent
 from . import assembly, correspondence
@@ -123,7 +123,12 @@ def _made_otherwise(parts: Path, settings: PatchSettings, overwrite: bool) -> bo
 
 
 def _is_done(part: Path, folder: Path) -> bool:
-    return (part / "part.json").exists() and assembly.read(part / "part.json")["files"] == _files(folder)
+    if not (part / "part.json").exists():
+        return False
+    told = assembly.read(part / "part.json")
+    # Before parts said by whose matches they are registered, SIFT alone was tried: what it could not join may be now.
+    tried = not told["skipped"] or "registered_by" in told
+    return tried and told["files"] == _files(folder)
 
 
 def _photos(folder: Path) -> list[Path]:
@@ -229,7 +234,7 @@ def _make_part_here(task: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends COLMAP at once
     parent, name, folder, parts, settings, threads, mapping_threads = json.loads(task)
     threading.Thread(target=end_with, args=(parent,), daemon=True).start()
-    cv2.setNumThreads(threads)
+    use_cores(threads)
     make_part(name, Path(folder), Path(parts), PatchSettings(**settings), threads, mapping_threads)
 
 
@@ -240,7 +245,7 @@ def make_part(
     files = _files(folder)  # before they are read: a change in between is noticed next time
     work = _work_folder(name, files, parts, settings)
     try:
-        scene = sfm.reconstruct_sift(
+        scene = hard_scenes.reconstruct(
             images.list_photos(folder),
             work,
             max_keypoints=settings.max_keypoints,
@@ -256,6 +261,7 @@ def make_part(
         told = {
             **_skipped(name, files, settings, None),
             "registered": len(scene.photos),
+            "registered_by": scene.registered_by,
             "points": int(tracks.point[-1]) + 1,
             "patches": len(tracks.point),
             "correspondences": len(tracks.hard),
@@ -278,7 +284,8 @@ def _work_folder(name: str, files: Files, parts: Path, settings: PatchSettings) 
 
 
 def _skipped(name: str, files: Files, settings: PatchSettings, reason: str | None) -> dict[str, Any]:
-    return {"name": name, "settings": asdict(settings), "photos": len(files), "skipped": reason, "files": files}
+    told = {"name": name, "settings": asdict(settings), "photos": len(files), "skipped": reason, "files": files}
+    return {**told, "registered_by": None}
 
 
 def _columns(scene: sfm.SiftScene, tracks: correspondence.Tracks) -> dict[str, Array]:
