@@ -44,17 +44,17 @@ def test_the_card_lists_every_scene_with_its_photos_source_and_licence(run, tmp_
     assert "| scene | photos | patches | source | licence | commercial |\n" in card
     assert "| castle | 7 | 48 | me \\| you | CC0 | yes |\n| liberty |  | 48 | PhotoTour | none | no |\n" in card
     assert "other" not in card
-    assert "started from" not in card
+    assert "It learnt from" not in card
 
 
-def test_what_a_run_started_from_belongs_to_the_bill(run, tmp_path):
+def test_the_weights_that_a_run_started_from_belong_to_the_bill(run, tmp_path):
     before = hynet.train(replace(STEPS, steps=0), [run.parent / "liberty"], tmp_path / "before").checkpoint
     onwards = replace(STEPS, start_from=str(before))
     hynet.train(onwards, [run.parent / "liberty"], tmp_path / "after")
     assert (
         push(tmp_path / "after", tmp_path / "model.safetensors", "scene,source,licence\nliberty,PhotoTour,none\n") == 0
     )
-    assert f"The run started from `{before}`" in (tmp_path / "model.md").read_text()
+    assert f"It learnt from `{before}` as well" in (tmp_path / "model.md").read_text()
 
 
 @pytest.mark.parametrize(

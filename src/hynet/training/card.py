@@ -63,12 +63,12 @@ def _loading(name: str, network: str) -> list[str]:
 
 
 def _bill(about: Mapping[str, Any], sources: Path) -> list[str]:
-    """Every scene; what the run started from was trained on scenes of its own."""
+    """Every scene; other models that the run learnt from have scenes of their own."""
     sets = {Path(root): one["patches"] for root, one in about["data"].items()}
     lines = materials.bill_of_materials(materials.training_scenes(sets), materials.read_sources(sources))
-    start = about["config"].get("start_from")
-    before = [f"The run started from `{start}`: what that was trained on belongs to this bill as well.", ""]
-    return ["## Bill of materials", "", *(before if start else []), *lines, ""]
+    others = [about["config"].get(role) for role in ("start_from", "teacher")]
+    more = [f"It learnt from `{name}` as well, whose own data belong to this bill." for name in others if name]
+    return ["## Bill of materials", "", *lines, "", *more, *([""] if more else [])]
 
 
 def _card(name: str, about: Mapping[str, Any], position: Mapping[str, Any], bill: Sequence[str]) -> str:
