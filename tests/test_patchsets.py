@@ -22,7 +22,7 @@ from hynet.colmap import Camera
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.patchsets import build as patchsets
-from hynet.patchsets.build import correspondence
+from hynet.patchsets import correspondence
 from hynet.sfm import sift_for_patches as sfm
 from hynet.system.cluster import open_cluster
 from hynet.types import Array, Keypoints, PatchSet
