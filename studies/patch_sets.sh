@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
-# The two patch sets that weights are trained and chosen on, from PATH/TO/data/train:
+# The three patch sets that weights are trained and chosen on, from PATH/TO/data/train:
 #   OUT/choose   the scenes of scenes_for_choosing.txt: never trained on
-#   OUT/train    all others
+#   OUT/open     of the others, those whose licence allows commercial use, by sources.csv
+#   OUT/rest     all others
 # Usage: studies/patch_sets.sh PATH/TO/data/train OUT
-# Made on 2026-11-17 in 70 minutes of two busy cores; patch_sets.json has what came out, with a fingerprint of each.
+# patch_sets.json has what came out of the earlier two, `choose` and `train` (open and rest in one), with a fingerprint of each.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 choosing=$(sed 's/#.*//' "$here/scenes_for_choosing.txt" | awk 'NF { print $1 }')
-chosen=() others=()
+commercial=$(awk -F, '$NF == "yes" { print $1 }' "$here/sources.csv")
+chosen=() open=() rest=()
 for scene in "$1"/*/; do
-  scene=${scene%/}
-  if grep -qx "$(basename "$scene")" <<<"$choosing"; then chosen+=("$scene"); else others+=("$scene"); fi
+  scene=${scene%/} name=$(basename "$scene")
+  if grep -qx "$name" <<<"$choosing"; then chosen+=("$scene")
+  elif grep -qx "$name" <<<"$commercial"; then open+=("$scene")
+  else rest+=("$scene"); fi
 done
+hynet patches "${open[@]}" --out "$2/open"
 hynet patches "${chosen[@]}" --out "$2/choose" --hard-share 1 --max-keypoints 8000
-hynet patches "${others[@]}" --out "$2/train"
+hynet patches "${rest[@]}" --out "$2/rest"

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # The weights of a run -> the files of `light` in the package: .safetensors to train on, .onnx in 8-bit integers, the card.
-# Usage: studies/ship_light.sh RUN SETS      ranges of the integers come from patches of SETS/train
+# Usage: studies/ship_light.sh RUN SETS      ranges of the integers come from patches of SETS/open
 set -euo pipefail
-models=$(cd "$(dirname "$0")/../src/hynet/models" && pwd)
-steps=$(hynet push "$1" "$models/light.safetensors" --json | python -c "import json, sys; print(json.load(sys.stdin)['steps'])")
-hynet export --model "$models/light.safetensors" --to "$models/light.onnx" --int8 "$2/train" --support 24 --ratio 0.9 \
+here=$(cd "$(dirname "$0")" && pwd)
+models=$(cd "$here/../src/hynet/models" && pwd)
+pushed=$(hynet push "$1" "$models/light.safetensors" --sources "$here/sources.csv" --json)
+steps=$(python -c "import json, sys; print(json.load(sys.stdin)['steps'])" <<<"$pushed")
+hynet export --model "$models/light.safetensors" --to "$models/light.onnx" --int8 "$2/open" --support 24 --ratio 0.9 \
   --trained-on "real photos, by \`default\`, $steps steps" --licence Apache-2.0
 sed -i '1s/.*/# light: a small network taught by `default`/' "$models/light.md"
 cat >> "$models/light.md" <<'CARD'

@@ -37,6 +37,15 @@ def test_a_model_that_knows_nothing_becomes_better(sets, tmp_path, monkeypatch):
     assert found.difference[0] <= found.after - found.before <= found.difference[1]
 
 
+def test_a_model_that_has_not_changed_is_as_good_as_before_to_the_last_digit(sets, tmp_path):
+    """`default` is used in 8-bit integers, but what it becomes is in floats: like is compared with like."""
+    found = adapt(*sets, tmp_path / "run", minutes=0, model="default", compiled=False)
+    assert found.steps == 0
+    assert found.after == found.before > 0
+    assert found.difference == (0, 0)
+    assert not found.better
+
+
 def test_too_few_pairs_to_measure_on_are_told(sets, tmp_path):
     few = write_set(tmp_path / "few", 20, 2)
     with pytest.raises(BadInput, match="matching pairs"):

@@ -22,7 +22,7 @@ from hynet.colmap import Camera
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.patchsets import build as patchsets
-from hynet.patchsets.build import correspondence
+from hynet.patchsets import correspondence
 from hynet.sfm import sift_for_patches as sfm
 from hynet.system.cluster import open_cluster
 from hynet.types import Array, Keypoints, PatchSet
@@ -203,6 +203,24 @@ def test_a_second_run_makes_nothing_again_and_a_new_scene_extends_the_set(made, 
     assert extended["scenes"][1]["first_patch"] == extended["scenes"][0]["patches"]
     patches, *_ = read_phototour(out)
     assert len(patches) == sum(scene["patches"] for scene in extended["scenes"])
+
+
+def test_scenes_of_an_older_set_are_kept_but_those_that_sift_could_not_join_are_tried_again(
+    made, photos: Path, tmp_path: Path
+):
+    out = tmp_path / "set"
+    shutil.copytree(made[0], out)
+    for name in ("planes", "strangers"):
+        path = out / ".parts" / name / "part.json"
+        older = json.loads(path.read_text())
+        del older["registered_by"]
+        path.write_text(json.dumps(older))
+    before = {name: (out / ".parts" / name / "part.json").stat().st_mtime_ns for name in ("planes", "strangers")}
+    summary = build(photos, out)
+    after = {name: (out / ".parts" / name / "part.json").stat().st_mtime_ns for name in before}
+    assert after["planes"] == before["planes"]
+    assert after["strangers"] != before["strangers"]
+    assert summary["scenes"][0]["registered_by"] == "sift"
 
 
 def test_a_scene_with_a_replaced_photo_is_made_again_even_if_size_and_time_are_equal(

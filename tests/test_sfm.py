@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from pathlib import Path
 
 import cv2
@@ -10,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hynet import images
+from hynet import colmap, images
 from hynet.colmap import Camera
 from hynet.datasets import synthetic
+from hynet.sfm import hard_scenes
 from hynet.sfm import sift_for_patches as sfm
 
 pytest.importorskip("pycolmap")
@@ -51,6 +53,47 @@ def test_rendered_photos_give_their_cameras_back_and_a_second_run_reuses_the_fir
     again = sfm.reconstruct_sift(photos, tmp_path / "work", max_keypoints=2000)
     assert np.array_equal(again.photos[0].keypoints.frames, scene.photos[0].keypoints.frames)
     assert (tmp_path / "work" / "database.db").stat().st_size == database
+
+
+@pytest.fixture(scope="module")
+def unmatched(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], Path]:
+    """Photos of one scene, and a work folder in which SIFT matching is done and has found nothing."""
+    folder = tmp_path_factory.mktemp("unmatched")
+    for number, photo in enumerate(synthetic.scene(seed=1, photos=4, size=(480, 360)).photos):
+        cv2.imwrite(str(folder / f"{number}.png"), photo)
+    photos, work = images.list_photos(folder), folder / "work"
+    matched = sfm.match_by_sift(photos, work, max_keypoints=1200)
+    with colmap.opened(matched.database) as store:
+        nothing = colmap.pycolmap().TwoViewGeometry()
+        for first, second in combinations(store.names, 2):
+            with store.transaction():
+                store.replace_pair(first, second, np.zeros((0, 2), np.int64), nothing)
+    return photos, work
+
+
+def test_photos_that_sift_does_not_join_are_joined_by_our_own_matches(unmatched):
+    photos, work = unmatched
+    with pytest.raises(sfm.NotReconstructed):
+        sfm.reconstruct_sift(photos, work, max_keypoints=1200)
+    scene = hard_scenes.reconstruct(photos, work, max_keypoints=1200)
+    assert len(scene.photos) == 4
+    assert scene.registered_by == "default"
+    assert not any(len(rows) for rows in scene.matches.values())  # still what SIFT found: every pair is hard
+    seen = scene.photos[0]
+    triangulated = seen.points >= 0
+    away = np.linalg.norm(
+        project(seen, scene.points[seen.points[triangulated]]) - seen.keypoints.xy[triangulated], axis=1
+    )
+    assert triangulated.sum() > 100
+    assert np.median(away) < 1  # the points belong to SIFT's own keypoints
+
+
+def test_photos_that_sift_joins_are_left_to_it(tmp_path: Path):
+    for number, photo in enumerate(synthetic.scene(seed=1, photos=3, size=(480, 360)).photos):
+        cv2.imwrite(str(tmp_path / f"{number}.png"), photo)
+    scene = hard_scenes.reconstruct(images.list_photos(tmp_path), tmp_path / "work", max_keypoints=1200)
+    assert scene.registered_by == "sift"
+    assert not (tmp_path / "work" / "features.h5").exists()
 
 
 def project(photo: sfm.Photo, points: np.ndarray) -> np.ndarray:

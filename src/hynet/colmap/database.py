@@ -131,6 +131,12 @@ class Store:
             self._db.write_matches(*numbers, matches.astype(np.uint32))
             self._db.write_two_view_geometry(*numbers, geometry)
 
+    def forget_pairs(self) -> None:
+        """All matches and geometries; photos and keypoints stay."""
+        with self.transaction():
+            self._db.clear_matches()
+            self._db.clear_two_view_geometries()
+
     # --- a database that someone else made ---
 
     def size(self, name: str) -> tuple[int, int]:

@@ -68,6 +68,7 @@ def _told(part: Mapping[str, Any], columns: Mapping[str, Array], number: int) ->
         "patches": len(rows),
         "photos": part["photos"],
         "registered": part["registered"],
+        "registered_by": part.get("registered_by", "sift"),
         "points": len(np.unique(columns["point"][rows])),
         "correspondences": int(pairs.sum()),
         "hard_share": round(float(columns["hard"][pairs].mean()), 4) if pairs.any() else 0.0,

@@ -17,41 +17,27 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import cv2
-import numpy as np
-
-from .. import colmap, images
-from ..datasets import ubc
+from .. import colmap
 from ..errors import BadInput, DataNotFound
-from ..patches import SUPPORT_SIGMAS, cut
-from ..sfm import sift_for_patches as sfm
 from ..system import fingerprints
 from ..system.batches import Batch, Failed, done
 from ..system.cluster import Cluster
-from ..system.files import make_folder, whole
+from ..system.files import make_folder
 from ..system.locks import alone
-from ..system.machine import cores
+from ..system.machine import cores, use_cores
 from ..system.processes import end_with
-from ..types import Array, Progress, silent
-from . import assembly, correspondence
+from ..types import Progress, silent
+from . import assembly
+from .part import PatchSettings as PatchSettings
+from .part import files_of, make_part, photos_of, write_failed
 from .sheet import sheet as sheet
-
-
-@dataclass(frozen=True)
-class PatchSettings:
-    """What a scene is made with; scenes made with different settings do not mix in one set."""
-
-    support: float = SUPPORT_SIGMAS  # width of a patch in detector sigmas
-    max_keypoints: int = 6000  # a photo
-
 
 DEFAULTS = PatchSettings()
 SCENE_SECONDS = 6 * 3600.0  # that a scene may take on a cluster
-Files = list[list[str | None]]  # name and fingerprint of each photo
 
 
 def build(
@@ -123,19 +109,12 @@ def _made_otherwise(parts: Path, settings: PatchSettings, overwrite: bool) -> bo
 
 
 def _is_done(part: Path, folder: Path) -> bool:
-    return (part / "part.json").exists() and assembly.read(part / "part.json")["files"] == _files(folder)
-
-
-def _photos(folder: Path) -> list[Path]:
-    try:
-        return images.list_photos(folder)
-    except DataNotFound:
-        return []
-
-
-def _files(folder: Path) -> Files:
-    """Names and contents of the photos: when they change, the scene is made again."""
-    return [[str(path.relative_to(folder)), fingerprints.photo(path)] for path in _photos(folder)]
+    if not (part / "part.json").exists():
+        return False
+    told = assembly.read(part / "part.json")
+    # Before parts said by whose matches they are registered, SIFT alone was tried: what it could not join may be now.
+    tried = not told["skipped"] or "registered_by" in told
+    return tried and told["files"] == files_of(folder)
 
 
 def _make_parts(
@@ -155,7 +134,7 @@ def _make_parts(
         try:
             jobs = {
                 pool.submit(_make_part_apart, name, folder, parts, settings, threads, running): name
-                for name, folder in sorted(todo.items(), key=lambda item: -len(_photos(item[1])))  # the longest first
+                for name, folder in sorted(todo.items(), key=lambda item: -len(photos_of(item[1])))  # the longest first
             }
             for count, job in enumerate(as_completed(jobs), start=1):
                 job.result()
@@ -177,7 +156,7 @@ def _make_parts_on(
 ) -> None:
     """The same by a cluster, whose workers see the folders under the same names."""
     context = parts.absolute(), settings, mapping_threads
-    longest_first = sorted(todo.items(), key=lambda item: -len(_photos(item[1])))
+    longest_first = sorted(todo.items(), key=lambda item: -len(photos_of(item[1])))
     scenes = iter([(name, folder.absolute()) for name, folder in longest_first])
 
     def source() -> Batch | None:
@@ -188,7 +167,7 @@ def _make_parts_on(
     for count, (batch, result) in enumerate(done(cluster, source), start=1):
         name, folder = batch.items[0]
         if isinstance(result, Failed):
-            _write_failed(name, folder, parts, settings, result.why)
+            write_failed(name, folder, parts, settings, result.why)
         progress(count, len(todo), name)
 
 
@@ -197,11 +176,6 @@ def make_scenes(context: tuple[Path, PatchSettings, int], scenes: Sequence[tuple
     parts, settings, mapping_threads = context
     for name, folder in scenes:
         make_part(name, folder, parts, settings, 1, mapping_threads)
-
-
-def _write_failed(name: str, folder: Path, parts: Path, settings: PatchSettings, why: str) -> None:
-    """Without its files it does not count as done: the next run tries again."""
-    _write_part(parts, {**_skipped(name, _files(folder), settings, f"failed: {why}"), "files": None})
 
 
 def _make_part_apart(
@@ -222,100 +196,12 @@ def _make_part_apart(
         running.discard(process)
     if process.returncode not in (0, -signal.SIGINT, -signal.SIGTERM):
         why = (errors.strip().splitlines() or [f"its process ended with code {process.returncode}"])[-1]
-        _write_failed(name, folder, parts, settings, why)
+        write_failed(name, folder, parts, settings, why)
 
 
 def _make_part_here(task: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends COLMAP at once
     parent, name, folder, parts, settings, threads, mapping_threads = json.loads(task)
     threading.Thread(target=end_with, args=(parent,), daemon=True).start()
-    cv2.setNumThreads(threads)
+    use_cores(threads)
     make_part(name, Path(folder), Path(parts), PatchSettings(**settings), threads, mapping_threads)
-
-
-def make_part(
-    name: str, folder: Path, parts: Path, settings: PatchSettings, threads: int, mapping_threads: int = 1
-) -> None:
-    """One scene, from its photos to SET/.parts/NAME, which appears whole. A scene that cannot be made says why."""
-    files = _files(folder)  # before they are read: a change in between is noticed next time
-    work = _work_folder(name, files, parts, settings)
-    try:
-        scene = sfm.reconstruct_sift(
-            images.list_photos(folder),
-            work,
-            max_keypoints=settings.max_keypoints,
-            threads=threads,
-            mapping_threads=mapping_threads,
-        )
-        tracks = correspondence.tracks(scene)
-        if len(tracks.photo) == 0:
-            raise sfm.NotReconstructed("no keypoint was seen twice.")
-    except (sfm.NotReconstructed, DataNotFound) as error:
-        _write_part(parts, _skipped(name, files, settings, str(error)))
-    else:
-        told = {
-            **_skipped(name, files, settings, None),
-            "registered": len(scene.photos),
-            "points": int(tracks.point[-1]) + 1,
-            "patches": len(tracks.point),
-            "correspondences": len(tracks.hard),
-            "hard": int(tracks.hard.sum()),
-            "unreadable": scene.unreadable,
-        }
-        _write_part(parts, told, _columns(scene, tracks), _patches(scene, tracks, settings.support))
-    shutil.rmtree(work, ignore_errors=True)
-
-
-def _work_folder(name: str, files: Files, parts: Path, settings: PatchSettings) -> Path:
-    """Where a run that was cut off goes on, unless photos or settings are not those it began with."""
-    work = parts / f".work-{name}"
-    key = json.dumps([files, asdict(settings)])
-    if not (work / "key.json").exists() or (work / "key.json").read_text() != key:
-        shutil.rmtree(work, ignore_errors=True)
-        with whole(work / "key.json") as temporary:
-            temporary.write_text(key)
-    return work
-
-
-def _skipped(name: str, files: Files, settings: PatchSettings, reason: str | None) -> dict[str, Any]:
-    return {"name": name, "settings": asdict(settings), "photos": len(files), "skipped": reason, "files": files}
-
-
-def _columns(scene: sfm.SiftScene, tracks: correspondence.Tracks) -> dict[str, Array]:
-    """What interest.txt wants of each row: the point as its reference photo sees it."""
-    reference = np.searchsorted(tracks.point, tracks.point)  # the first row of the same point
-    photo, keypoint = tracks.photo[reference], tracks.keypoint[reference]
-    frames = np.stack([scene.photos[p].keypoints.frames[k] for p, k in zip(photo, keypoint, strict=True)])
-    seen = sfm.Keypoints(frames, np.ones(len(frames)))
-    return {
-        "point": tracks.point,
-        "image": photo,
-        "xy": seen.xy,
-        "angle": seen.angle,
-        "log2_scale": np.log2(seen.sigma),
-        "first": tracks.first,
-        "second": tracks.second,
-        "hard": tracks.hard,
-    }
-
-
-def _patches(scene: sfm.SiftScene, tracks: correspondence.Tracks, support: float) -> Array:
-    patches = np.empty((len(tracks.point), ubc.TILE, ubc.TILE), np.uint8)
-    for number, photo in enumerate(scene.photos):
-        rows = np.flatnonzero(tracks.photo == number)
-        patches[rows] = cut(images.read(photo.path), photo.keypoints[tracks.keypoint[rows]], ubc.TILE, support)
-    return patches
-
-
-def _write_part(
-    parts: Path, told: Mapping[str, Any], columns: Mapping[str, Array] | None = None, patches: Array | None = None
-) -> None:
-    part, temporary = parts / told["name"], parts / f".new-{told['name']}"
-    shutil.rmtree(temporary, ignore_errors=True)
-    temporary.mkdir(parents=True)
-    if columns is not None and patches is not None:
-        np.save(temporary / "patches.npy", patches)
-        np.savez(temporary / "columns.npz", **columns)  # type: ignore[arg-type]
-    (temporary / "part.json").write_text(json.dumps(told))
-    shutil.rmtree(part, ignore_errors=True)
-    temporary.rename(part)

@@ -17,6 +17,7 @@ from ..errors import UnreadableImage
 from ..system.files import whole
 from ..types import Array, Keypoints, Progress, silent
 
+SIFT = "sift"
 LONGEST_SIDE = 1600  # pixels; larger photos are shrunk, keypoints are in pixels of the shrunken photo
 SMALLEST_MODEL = 3  # photos; two cannot check each other
 EXHAUSTIVE = 200  # photos; in larger scenes each is matched with its neighbours in the order of their names only
@@ -44,6 +45,16 @@ class SiftScene:
     points: Array  # (M, 3) in the world
     matches: Mapping[tuple[int, int], Array]  # (a, b), a < b: what SIFT matching found, (K, 2) keypoints of a and of b
     unreadable: tuple[str, ...]
+    registered_by: str = SIFT  # whose matches were mapped
+
+
+@dataclass(frozen=True)
+class SiftMatches:
+    """What a scene is mapped from: COLMAP's database of keypoints and matches, and the grey copies that it names."""
+
+    database: Path
+    folder: Path
+    unreadable: tuple[str, ...]
 
 
 def reconstruct_sift(
@@ -59,6 +70,15 @@ def reconstruct_sift(
 
     threads: that match; mapping_threads: with more than one, the same photos do not always give the same scene.
     """
+    matched = match_by_sift(photos, work, max_keypoints=max_keypoints, threads=threads, progress=progress)
+    progress(0, 1, "mapping")
+    return map_scene(matched, threads=mapping_threads)
+
+
+def match_by_sift(
+    photos: Sequence[Path], work: Path, *, max_keypoints: int, threads: int = -1, progress: Progress = silent
+) -> SiftMatches:
+    """All but the mapping."""
     colmap.pycolmap()  # a missing package is told before anything is read
     readable, unreadable = _grey_copies(photos, work / "photos", progress)
     if len(readable) < SMALLEST_MODEL:
@@ -67,11 +87,19 @@ def reconstruct_sift(
     _extract(database, work / "photos", readable, max_keypoints, progress)
     progress(0, 1, "matching")
     colmap.match_sift(database, neighbours=None if len(readable) <= EXHAUSTIVE else NEIGHBOURS, threads=threads)
-    progress(0, 1, "mapping")
+    return SiftMatches(database, work / "photos", unreadable)
+
+
+def map_scene(matched: SiftMatches, *, threads: int, by: str = SIFT, database: Path | None = None) -> SiftScene:
+    """Incremental mapping; of the matches `by` another model, which another database has for the same keypoints."""
     # Depth is needed at as many keypoints as there are, so points that two photos see count as well.
-    asked = colmap.MappingTask(smallest=SMALLEST_MODEL, two_view_tracks=True, most_models=3, threads=mapping_threads)
-    model = colmap.map_photos(database, asked=asked)
-    return _scene(colmap.as_arrays(model), database, work / "photos", unreadable)
+    asked = colmap.MappingTask(smallest=SMALLEST_MODEL, two_view_tracks=True, most_models=3, threads=threads)
+    model = colmap.as_arrays(colmap.map_photos(database or matched.database, asked=asked))
+    with colmap.opened(matched.database) as store:
+        photos = tuple(_photo(photo, store.frames(photo.name), matched.folder) for photo in model.photos)
+        found = {(a, b): store.matches(photos[a].name, photos[b].name) for a, b in combinations(range(len(photos)), 2)}
+    matches = {pair: rows for pair, rows in found.items() if rows is not None}
+    return SiftScene(photos, model.xyz, matches, matched.unreadable, by)
 
 
 def _grey_copies(photos: Sequence[Path], folder: Path, progress: Progress) -> tuple[dict[str, Path], tuple[str, ...]]:
@@ -120,14 +148,6 @@ def _root_sift(descriptors: Array) -> Array:
     """As COLMAP stores them: the square root of the L1-normalised histogram, times 512, in bytes."""
     total = descriptors.sum(1, keepdims=True) + 1e-9
     return np.clip(np.rint(512 * np.sqrt(descriptors / total)), 0, 255).astype(np.uint8)
-
-
-def _scene(model: colmap.Model, database: Path, folder: Path, unreadable: tuple[str, ...]) -> SiftScene:
-    with colmap.opened(database) as store:
-        photos = tuple(_photo(photo, store.frames(photo.name), folder) for photo in model.photos)
-        found = {(a, b): store.matches(photos[a].name, photos[b].name) for a, b in combinations(range(len(photos)), 2)}
-    matches = {pair: rows for pair, rows in found.items() if rows is not None}
-    return SiftScene(photos, model.xyz, matches, unreadable)
 
 
 def _photo(photo: colmap.ModelPhoto, frames: Array, folder: Path) -> Photo:

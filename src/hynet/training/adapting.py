@@ -87,9 +87,9 @@ def adapt(
         recipe_name="adapt",
     )
     test = datasets.find_patches(kept_apart).load(kept_apart, 32)
-    distances = np.stack(
-        [pair_distances(load(weights).describe, test, known) for weights in (model, trained.checkpoint)]
-    )
+    # Both in floats: by its name, `default` is in 8-bit integers, whose rounding is not what training changed.
+    both = [load(weights, "torch") for weights in (model, trained.checkpoint)]
+    distances = np.stack([pair_distances(each.describe, test, known) for each in both])
     before, after = (100 * metrics.fpr95(each, known.is_match) for each in distances)
     redrawn = 100 * metrics.fpr95_paired_bootstrap(distances, known.is_match)
     low, high = metrics.interval(redrawn[1] - redrawn[0])

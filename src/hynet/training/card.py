@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from ..descriptors import DESCRIPTORS
 from ..errors import BadInput, need
 from ..system.files import whole
-from . import checkpoints
+from . import checkpoints, materials
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,11 @@ class Shared:
     validation: Mapping[str, float]  # set -> FPR@95 in percent
 
 
-def share(run_folder: Path, file: Path) -> Shared:
-    """Write the best weights of a run, or its last where none were validated, as .safetensors, and the card."""
+def share(run_folder: Path, file: Path, sources: Path | None = None) -> Shared:
+    """Write the best weights of a run, or its last where none were validated, as .safetensors, and the card.
+
+    sources: a CSV of scenes, their source and licence, for the card's bill of materials.
+    """
     save_file = need("safetensors.torch", "train", "writing .safetensors").save_file
     if file.suffix != ".safetensors":
         raise BadInput(f"shared weights are .safetensors, got {file}.")
@@ -33,12 +36,13 @@ def share(run_folder: Path, file: Path) -> Shared:
         raise BadInput(f"no best.pt or last.pt in {run_folder}; give the folder of a training run.")
     content = checkpoints.read(source)
     about, position = content["about"], content["position"]
+    bill = [] if sources is None else _bill(about, sources)
     weights = {name: value.contiguous() for name, value in content["network"].items()}
     with whole(file) as temporary:
         save_file(weights, temporary, metadata={"format": "pt", "recipe": about["recipe"]})
     card = file.with_suffix(".md")
     with whole(card) as temporary:
-        temporary.write_text(_card(file.name, about, position))
+        temporary.write_text(_card(file.name, about, position, bill))
     return Shared(card, about["recipe"], position["step"], position["validation"])
 
 
@@ -58,7 +62,16 @@ def _loading(name: str, network: str) -> list[str]:
     return [*needed, f'    descriptor = hynet.load("{name}")']
 
 
-def _card(name: str, about: Mapping[str, Any], position: Mapping[str, Any]) -> str:
+def _bill(about: Mapping[str, Any], sources: Path) -> list[str]:
+    """Every scene; other models that the run learnt from have scenes of their own."""
+    sets = {Path(root): one["patches"] for root, one in about["data"].items()}
+    lines = materials.bill_of_materials(materials.training_scenes(sets), materials.read_sources(sources))
+    others = [about["config"].get(role) for role in ("start_from", "teacher")]
+    more = [f"It learnt from `{name}` as well, whose own data belong to this bill." for name in others if name]
+    return ["## Bill of materials", "", *lines, "", *more, *([""] if more else [])]
+
+
+def _card(name: str, about: Mapping[str, Any], position: Mapping[str, Any], bill: Sequence[str]) -> str:
     """What a stranger needs to know about the weights."""
     config = about["config"]
     errors = [f"| {Path(path).name} | {error:.2f} |" for path, error in position["validation"].items()]
@@ -79,6 +92,7 @@ def _card(name: str, about: Mapping[str, Any], position: Mapping[str, Any]) -> s
             "These sets chose the checkpoint: they are no test." if errors else "Not validated.",
             "",
             *["## Training data", "", "| set | patches | points |", "|---|---|---|", *data, ""],
+            *bill,
             *["## Settings", "", "| | |", "|---|---|", *settings, ""],
             *["## Environment", "", *(f"- {key}: {value}" for key, value in about["environment"].items()), ""],
         ]

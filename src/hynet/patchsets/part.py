@@ -1,0 +1,140 @@
+"""One scene: photos -> SET/.parts/NAME, the patches that show the same points, which appears whole."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import images
+from ..datasets import ubc
+from ..errors import DataNotFound
+from ..patches import SUPPORT_SIGMAS, cut
+from ..sfm import hard_scenes
+from ..sfm import sift_for_patches as sfm
+from ..system import fingerprints
+from ..system.files import whole
+from ..types import Array
+from . import correspondence
+
+Files = list[list[str | None]]  # name and fingerprint of each photo
+
+
+@dataclass(frozen=True)
+class PatchSettings:
+    """What a scene is made with; scenes made with different settings do not mix in one set."""
+
+    support: float = SUPPORT_SIGMAS  # width of a patch in detector sigmas
+    max_keypoints: int = 6000  # a photo
+
+
+def make_part(
+    name: str, folder: Path, parts: Path, settings: PatchSettings, threads: int, mapping_threads: int = 1
+) -> None:
+    """One scene, from its photos to SET/.parts/NAME, which appears whole. A scene that cannot be made says why."""
+    files = files_of(folder)  # before they are read: a change in between is noticed next time
+    work = _work_folder(name, files, parts, settings)
+    try:
+        scene = hard_scenes.reconstruct(
+            images.list_photos(folder),
+            work,
+            max_keypoints=settings.max_keypoints,
+            threads=threads,
+            mapping_threads=mapping_threads,
+        )
+        tracks = correspondence.tracks(scene)
+        if len(tracks.photo) == 0:
+            raise sfm.NotReconstructed("no keypoint was seen twice.")
+    except (sfm.NotReconstructed, DataNotFound) as error:
+        _write_part(parts, _skipped(name, files, settings, str(error)))
+    else:
+        told = {
+            **_skipped(name, files, settings, None),
+            "registered": len(scene.photos),
+            "registered_by": scene.registered_by,
+            "points": int(tracks.point[-1]) + 1,
+            "patches": len(tracks.point),
+            "correspondences": len(tracks.hard),
+            "hard": int(tracks.hard.sum()),
+            "unreadable": scene.unreadable,
+        }
+        _write_part(parts, told, _columns(scene, tracks), _patches(scene, tracks, settings.support))
+    shutil.rmtree(work, ignore_errors=True)
+
+
+def _work_folder(name: str, files: Files, parts: Path, settings: PatchSettings) -> Path:
+    """Where a run that was cut off goes on, unless photos or settings are not those it began with."""
+    work = parts / f".work-{name}"
+    key = json.dumps([files, asdict(settings)])
+    if not (work / "key.json").exists() or (work / "key.json").read_text() != key:
+        shutil.rmtree(work, ignore_errors=True)
+        with whole(work / "key.json") as temporary:
+            temporary.write_text(key)
+    return work
+
+
+def _skipped(name: str, files: Files, settings: PatchSettings, reason: str | None) -> dict[str, Any]:
+    told = {"name": name, "settings": asdict(settings), "photos": len(files), "skipped": reason, "files": files}
+    return {**told, "registered_by": None}
+
+
+def _columns(scene: sfm.SiftScene, tracks: correspondence.Tracks) -> dict[str, Array]:
+    """What interest.txt wants of each row: the point as its reference photo sees it."""
+    reference = np.searchsorted(tracks.point, tracks.point)  # the first row of the same point
+    photo, keypoint = tracks.photo[reference], tracks.keypoint[reference]
+    frames = np.stack([scene.photos[p].keypoints.frames[k] for p, k in zip(photo, keypoint, strict=True)])
+    seen = sfm.Keypoints(frames, np.ones(len(frames)))
+    return {
+        "point": tracks.point,
+        "image": photo,
+        "xy": seen.xy,
+        "angle": seen.angle,
+        "log2_scale": np.log2(seen.sigma),
+        "first": tracks.first,
+        "second": tracks.second,
+        "hard": tracks.hard,
+    }
+
+
+def _patches(scene: sfm.SiftScene, tracks: correspondence.Tracks, support: float) -> Array:
+    patches = np.empty((len(tracks.point), ubc.TILE, ubc.TILE), np.uint8)
+    for number, photo in enumerate(scene.photos):
+        rows = np.flatnonzero(tracks.photo == number)
+        patches[rows] = cut(images.read(photo.path), photo.keypoints[tracks.keypoint[rows]], ubc.TILE, support)
+    return patches
+
+
+def _write_part(
+    parts: Path, told: Mapping[str, Any], columns: Mapping[str, Array] | None = None, patches: Array | None = None
+) -> None:
+    part, temporary = parts / told["name"], parts / f".new-{told['name']}"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    if columns is not None and patches is not None:
+        np.save(temporary / "patches.npy", patches)
+        np.savez(temporary / "columns.npz", **columns)  # type: ignore[arg-type]
+    (temporary / "part.json").write_text(json.dumps(told))
+    shutil.rmtree(part, ignore_errors=True)
+    temporary.rename(part)
+
+
+def write_failed(name: str, folder: Path, parts: Path, settings: PatchSettings, why: str) -> None:
+    """Without its files it does not count as done: the next run tries again."""
+    _write_part(parts, {**_skipped(name, files_of(folder), settings, f"failed: {why}"), "files": None})
+
+
+def photos_of(folder: Path) -> list[Path]:
+    try:
+        return images.list_photos(folder)
+    except DataNotFound:
+        return []
+
+
+def files_of(folder: Path) -> Files:
+    """Names and contents of the photos: when they change, the scene is made again."""
+    return [[str(path.relative_to(folder)), fingerprints.photo(path)] for path in photos_of(folder)]
