@@ -8,12 +8,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hynet.system.processes import one_by_one
+
 ENTRY_POINTS = "[hynet.extractors]\ntouchy = poison:Touchy\n"
 
 
 def squares(context: Any, items: tuple[Any, ...]) -> list[int]:
     """Of numbers; words are what can go wrong."""
-    return [_square(item) for item in items]
+    return [_square(item) for item in one_by_one(items)]
 
 
 def _square(item: Any) -> int:
@@ -21,6 +23,9 @@ def _square(item: Any) -> int:
         os.kill(os.getpid(), signal.SIGKILL)
     if item == "hang":
         time.sleep(100)
+    if item in ("slow", "slower"):
+        time.sleep(1)
+        return 0
     if item == "eat":
         bytearray(1 << 44)
     if item == "full":

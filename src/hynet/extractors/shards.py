@@ -18,6 +18,7 @@ from ..errors import BadData, BadInput, UnreadableImage
 from ..images import Content
 from ..system import fingerprints
 from ..system.files import whole
+from ..system.processes import one_by_one
 from ..types import Array
 from . import PhotoExtractor
 from .collection import IndexRow, write_rows
@@ -75,7 +76,7 @@ def extract_batch(task: PartTask, photos: Sequence[ListedPhoto]) -> dict[str, st
     extract = _opened(task.made.settings)
     unreadable = {}
     with _written_at_once(task.parts / f"{photos[0].place:03}.h5") as file:
-        for photo in photos:
+        for photo in one_by_one(photos):
             group = file.create_group(photo.name)
             try:
                 held = fetched(photo.address)
@@ -111,7 +112,7 @@ def names_in_parts(parts: Path, names: Sequence[str]) -> set[str]:
 
 def assemble(made: Made, shards: Sequence[Shard]) -> list[str]:
     """The parts of a shard as one file, photos in the order of the list, and its rows of the index."""
-    for shard in shards:
+    for shard in one_by_one(shards):
         rows = []
         parts = sorted(shard.parts.glob("[0-9]*.h5"))
         if shard.file.exists():  # by someone who was taken for dead
@@ -138,7 +139,7 @@ def assemble(made: Made, shards: Sequence[Shard]) -> list[str]:
 def look_at(task: None, photos: Sequence[ListedPhoto]) -> list[tuple[Array, Array] | None]:
     """What tells whether photos were turned."""
     found: list[tuple[Array, Array] | None] = []
-    for photo in photos:
+    for photo in one_by_one(photos):
         try:
             found.append(look(fetched(photo.address)))
         except BadInput:  # who extracts will say so

@@ -21,6 +21,7 @@ from ..system.batches import Batch, Failed, done
 from ..system.cluster import Cluster
 from ..system.files import make_folder, whole
 from ..system.locks import alone
+from ..system.processes import one_by_one
 from ..types import Array, Progress, silent
 from .retrieval import PhotoVectors
 
@@ -71,7 +72,7 @@ def describe_shards(features: Path, shards: Sequence[str]) -> None:
     """In a worker: the vectors of each shard's photos into a file."""
     file = features / "vectors" / "learnt.npz"
     learnt = _learnt(file, file.stat().st_mtime_ns)
-    for shard in shards:
+    for shard in one_by_one(shards):
         rows_of = read_index((features / shard).with_suffix(".parquet"), ["photo", "status"])
         names = [name for name, status in zip(*rows_of.values(), strict=True) if status == "done"]
         rows = np.stack([learnt(_descriptors(features, name)) for name in names])

@@ -25,7 +25,7 @@ class Batch:
     function: str
     context: Any
     items: tuple[Any, ...]
-    seconds: float  # it may take, for each item
+    seconds: float  # that each item may take; the function goes through them by `processes.one_by_one`
     tries: int = 0
 
     def halves(self) -> list[Batch]:
@@ -53,9 +53,7 @@ def done(cluster: Cluster, source: Callable[[], Batch | None]) -> Iterator[tuple
             batch = again.popleft() if again else source()
             if batch is None:
                 break
-            cluster.submit(
-                tickets, batch.function, batch.context, batch.items, seconds=batch.seconds * len(batch.items)
-            )
+            cluster.submit(tickets, batch.function, batch.context, batch.items, seconds=batch.seconds)
             under_way[tickets] = batch
             tickets += 1
         if not under_way:
