@@ -29,9 +29,9 @@ def _square(item: Any) -> int:
     if item == "eat":
         bytearray(1 << 44)
     if item == "full":
-        from hynet.errors import BadInput
+        from hynet.errors import CannotWrite
 
-        raise BadInput("cannot write anywhere; make room.")
+        raise CannotWrite("cannot write anywhere; make room.")
     return item * item
 
 
