@@ -206,18 +206,65 @@ def test_lists_are_folders_patterns_and_tables(photos, tmp_path):
     }
 
 
-def test_photos_of_other_places_are_read_through_fsspec_and_http(photos, capsys):
+@pytest.fixture
+def server(photos, tmp_path):
+    """The address of a folder with the photos, and the folder."""
+    folder = shutil.copytree(photos, tmp_path / "served")
+    handler = partial(SimpleHTTPRequestHandler, directory=folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", folder
+        server.shutdown()
+
+
+def test_photos_of_other_places_are_read_through_fsspec_and_http(photos, server):
     expected = images.read(photos / "0.png")
     assert np.array_equal(images.read(fetched(f"file://{photos}/0.png")), expected)
     assert "below/5.png" in find_addresses([f"file://{photos}"])
     assert list(find_addresses([f"file://{photos}/*.png"])) == NAMES
-    handler = partial(SimpleHTTPRequestHandler, directory=photos)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/0.png"
-        assert find_addresses([address]) == {f"127.0.0.1:{server.server_port}/0.png": address}
-        assert np.array_equal(images.read(fetched(address)), expected)
-        server.shutdown()
+    address = f"{server[0]}/0.png"
+    assert find_addresses([address]) == {address.removeprefix("http://"): address}
+    assert np.array_equal(images.read(fetched(address)), expected)
+
+
+def test_a_bucket_is_listed_and_read_by_folder_pattern_and_list(photos):
+    bucket = pytest.importorskip("fsspec").filesystem("memory")
+    bucket.put(str(photos), "/bucket/photos", recursive=True)
+    bucket.pipe("/bucket/list.csv", b"path\nphotos/1.png\nmemory://bucket/photos/below/5.png\n")
+    everything = find_addresses(["memory://bucket/photos"])
+    assert list(everything) == [*NAMES, "below/5.png", "broken.jpg"]
+    assert list(find_addresses(["memory://bucket/photos/**/5.png"])) == ["below/5.png"]
+    assert list(find_addresses(["memory://bucket/photos/0.png"])) == ["bucket/photos/0.png"]
+    listed = find_addresses(["memory://bucket/list.csv"])
+    assert list(listed) == ["photos/1.png", "bucket/photos/below/5.png"]
+    for address, photo in [
+        *zip(listed.values(), ("1.png", "below/5.png"), strict=True),
+        (everything["0.png"], "0.png"),
+    ]:
+        assert np.array_equal(images.read(fetched(address)), images.read(photos / photo))
+    with pytest.raises(DataNotFound, match=r"no list memory://bucket/nowhere.csv; check the name\.$"):
+        find_addresses(["memory://bucket/nowhere.csv"])
+    with pytest.raises(DataNotFound, match="no photos in memory://bucket/empty/"):
+        find_addresses(["memory://bucket/empty/"])
+
+
+def test_a_list_on_a_web_server_becomes_a_collection(made, server, cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(collecting, "SHARD", 4)
+    address, folder = server
+    names = ["0.png", "1.png", f"{address}/2.png", f"file://{folder}/below/5.png", "gone.png"]
+    (folder / "list.csv").write_text("path,name\n" + "".join(f"{name},{Path(name).name}\n" for name in names))
+    done = extract_collection([f"{address}/list.csv"], tmp_path / "out", SETTINGS, cluster=cluster)
+    assert done.photos == 4
+    assert "answered 404" in done.unreadable["gone.png"]
+    for name in ("0.png", "2.png"):
+        assert np.array_equal(read_h5(tmp_path / "out", name).descriptors, read_h5(made, name).descriptors)
+    ours = h5_fingerprints(made)
+    assert h5_fingerprints(tmp_path / "out") == {
+        **{f"{k}.png": ours[f"{k}.png"] for k in range(3)},
+        "5.png": ours["below/5.png"],
+    }
+    with pytest.raises(BadInput, match=r"nowhere.csv answered 404"):
+        find_addresses([f"{address}/nowhere.csv"])
 
 
 def test_a_package_that_a_worker_lacks_is_no_fault_of_the_photo(monkeypatch):
@@ -249,8 +296,10 @@ def test_a_list_that_cannot_be_used_gets_one_sentence(tmp_path, content, sentenc
     "given", ["nowhere/", "nowhere/*.png", "nowhere.csv", "nowhere.parquet", "file:///nowhere/", "no-such://a/b.jpg"]
 )
 def test_what_is_not_there_gets_one_sentence(given):
-    with pytest.raises((BadInput, DataNotFound, ImportError)):
+    with pytest.raises((BadInput, DataNotFound, ImportError)) as told:
         find_addresses([given])
+    assert "Errno" not in str(told.value)
+    assert "Traceback" not in str(told.value)
 
 
 # --- Readers ---
