@@ -36,7 +36,7 @@ def _square(item: Any) -> int:
 
 
 class Touchy:
-    """A few corners, each described by the pixels around it; photos are known by their names."""
+    """A few corners, each described by the pixels around it; photos are known by their names, until they are cured."""
 
     ratio = None
 
@@ -49,7 +49,7 @@ class Touchy:
         from hynet import images
         from hynet.types import Features, Keypoints
 
-        name = Path(photo).stem
+        name = "harmless" if Path(photo).with_suffix(".cured").exists() else Path(photo).stem
         time.sleep(0.05)
         if name.startswith("kills"):
             os.kill(os.getpid(), signal.SIGKILL)

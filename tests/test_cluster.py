@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from hynet.errors import BadInput
 from hynet.extractors import EXTRACTORS, collecting
 from hynet.extractors.collecting import extract_collection
 from hynet.extractors.settings import Settings
+from hynet.system import batches
 from hynet.system import cluster as clusters
 from hynet.system.cluster import open_cluster
 from hynet.system.parts import FilePart
@@ -166,6 +168,25 @@ def test_a_photo_that_kills_its_process_is_quarantined_and_all_others_are_as_wit
     after = files(tmp_path / "out")
     assert {name: after[name] for name in shards} == shards
     assert after.keys() - undisturbed.keys() == {"shards/00003.h5", "shards/00003.parquet"}
+
+
+def test_photos_in_quarantine_get_another_chance_and_fail_again_without_harm(photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "ALL_FAIL", 1)
+    poisoned, out = tmp_path / "photos", tmp_path / "out"
+    poisoned.mkdir()
+    for name in ("01.png", "02.png", "kills0.png", "kills9.png"):
+        shutil.copy(photos / "00.png", poisoned / name)
+    with open_cluster("local", workers=2) as here:
+        extract = partial(extract_collection, [poisoned], out, SETTINGS, cluster=here)
+        assert set(extract().quarantined) == {"kills0.png", "kills9.png"}
+        before = {path: path.stat().st_mtime_ns for path in (out / "shards").iterdir()}
+        assert set(extract().quarantined) == {"kills0.png", "kills9.png"}
+        assert {path: path.stat().st_mtime_ns for path in (out / "shards").iterdir()} == before
+        (poisoned / "kills9.cured").touch()
+        done = extract()
+        assert (done.photos, done.new, set(done.quarantined)) == (3, 1, {"kills0.png"})
+        extract_collection([poisoned], tmp_path / "fresh", SETTINGS, cluster=here)
+    assert files(out) == files(tmp_path / "fresh")
 
 
 @pytest.mark.slow

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
+from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import cv2
 import h5py
 import numpy as np
 import pytest
@@ -120,11 +123,13 @@ def test_a_run_that_was_stopped_goes_on_with_what_is_done(made, photos, cluster,
         extract_collection([photos], tmp_path / "out", SETTINGS, cluster=elsewhere, progress=stop)
     status = read_index(tmp_path / "out" / "index.parquet")["status"]
     assert "waiting" in status
-    first: list[int] = []
-    extract_collection(
-        [photos], tmp_path / "out", SETTINGS, cluster=cluster, progress=lambda done, total, what: first.append(done)
-    )
-    assert min(first[1:], default=7) > 4
+    told: dict[str, list[int]] = {}
+
+    def listen(done, total, what):
+        told.setdefault(what, []).append(done)
+
+    extract_collection([photos], tmp_path / "out", SETTINGS, cluster=cluster, progress=listen)
+    assert min(told["extracting"][1:], default=7) > 4
     assert files(tmp_path / "out") == files(made)
 
 
@@ -157,6 +162,72 @@ def test_a_shard_that_was_deleted_is_made_again_and_so_are_the_vectors_of_its_ph
     (copy / "shards" / "00001.h5").unlink()
     extract_collection([photos], copy, SETTINGS, cluster=cluster)
     assert files(copy) == before | {"vectors/00000.npy": b""}
+
+
+def replace_keeping_size_and_time(photo: Path, content: bytes) -> None:
+    """As a careless tool does: only the content tells."""
+    before = photo.stat()
+    photo.write_bytes(content[: before.st_size].ljust(before.st_size, b"\0"))
+    os.utime(photo, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
+@pytest.fixture
+def changed(photos, made, cluster, tmp_path, monkeypatch) -> tuple[Path, Path, dict[str, bytes]]:
+    """A copy of the photos of which two have changed, one of them a broken one that was mended; a collection of how
+    they were; and the files of one that is made from scratch."""
+    monkeypatch.setattr(collecting, "SHARD", 4)
+    now = shutil.copytree(photos, tmp_path / "now")
+    large, small = sorted(now.glob("*.png"), key=lambda path: -path.stat().st_size)[:2]
+    replace_keeping_size_and_time(large, small.read_bytes())
+    shutil.copy(photos / "0.png", now / "broken.jpg")
+    extract_collection([now], tmp_path / "fresh", SETTINGS, cluster=cluster)
+    return now, shutil.copytree(made, tmp_path / "copy"), files(tmp_path / "fresh")
+
+
+def test_photos_that_have_changed_are_extracted_again_as_from_scratch_and_the_others_are_kept(changed, cluster):
+    now, copy, fresh = changed
+    (copy / "vectors").mkdir()
+    (copy / "vectors" / "00001.npy").touch()
+    before = files(copy)
+    assert extract_collection([now], copy, SETTINGS, cluster=cluster, recheck=False).new == 0
+    assert files(copy) == before
+    assert extract_collection([now], copy, SETTINGS, cluster=cluster).new == 2
+    assert files(copy) == fresh  # the vectors of the mended photo's shard are gone
+    unchanged = {path: path.stat().st_mtime_ns for path in (copy / "shards").iterdir()}
+    assert extract_collection([now], copy, SETTINGS, cluster=cluster).new == 0
+    assert {path: path.stat().st_mtime_ns for path in (copy / "shards").iterdir()} == unchanged
+
+
+def test_a_run_that_is_stopped_while_it_replaces_photos_goes_on_with_those_that_are_still_so(
+    changed, photos, cluster, tmp_path, monkeypatch
+):
+    now, copy, fresh = changed
+    monkeypatch.setattr(collecting, "TOGETHER", 2)
+    later = shutil.copytree(now, tmp_path / "later")
+    for name in ("0.png", "1.png", "2.png"):
+        shutil.copy(photos / "below" / "5.png", now / name)  # as they are only while the run is stopped
+
+    def stop(done, total, what):
+        if what == "extracting" and (copy / ".parts" / "00000" / "000.h5").exists():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), open_cluster("local", workers=1) as elsewhere:
+        extract_collection([now], copy, SETTINGS, cluster=elsewhere, progress=stop)
+    assert (copy / ".parts" / "00000" / "000.h5").exists()
+    extract_collection([later], copy, SETTINGS, cluster=cluster)
+    assert files(copy) == fresh
+
+
+def test_another_mask_is_another_photo(photos, cluster, tmp_path):
+    masks = tmp_path / "masks"
+    masks.mkdir()
+    cv2.imwrite(str(masks / "0.png.png"), np.full(images.read(photos / "0.png").shape, 255, np.uint8))
+    settings = replace(SETTINGS, mask=str(masks))
+    extract_collection([photos], tmp_path / "out", settings, cluster=cluster)
+    assert len(read_h5(tmp_path / "out", "0.png")) == 40
+    cv2.imwrite(str(masks / "0.png.png"), np.zeros(images.read(photos / "0.png").shape, np.uint8))
+    assert extract_collection([photos], tmp_path / "out", settings, cluster=cluster).new == 1
+    assert len(read_h5(tmp_path / "out", "0.png")) == 0
 
 
 def test_an_index_that_was_deleted_is_made_again_from_the_shards(made, photos, cluster, tmp_path):

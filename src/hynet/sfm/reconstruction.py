@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .. import colmap, images
 from ..colmap import NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
-from ..extractors.collecting import extract_collection, forget
+from ..extractors.collecting import extract_collection
 from ..extractors.folder import extract_all, find_masks, name_photos
-from ..extractors.hloc_file import FeaturesFile, are_features, h5_fingerprints, h5_names, read_h5
+from ..extractors.hloc_file import FeaturesFile, are_features, h5_names, read_h5
 from ..extractors.settings import Settings
 from ..matchers.consensus import Consensus
 from ..matchers.hloc_matches import MatchesFile
@@ -101,8 +100,11 @@ def reconstruct(
         if extract is None:
             unreadable = _missing(named, file)
         elif cluster is not None:
-            unreadable = _collect(photos, file, contents, settings, cluster, overwrite, progress)
-            unreadable = _enough(len(named), unreadable)
+            collected = extract_collection(
+                [photos], file, settings, cluster=cluster, overwrite=overwrite, progress=progress
+            )
+            wrong = {**collected.unreadable, **collected.quarantined}
+            unreadable = _enough(len(named), {name: why for name, why in wrong.items() if name in named})
         else:
             done = extract_all(
                 photos, file, settings, jobs=jobs, extract=extract, overwrite=overwrite, progress=progress
@@ -195,27 +197,6 @@ def _options(
 
 
 # --- Features and pairs ---
-
-
-def _collect(
-    photos: Path,
-    file: Path,
-    contents: Mapping[str, str | None],
-    settings: Settings,
-    cluster: Cluster,
-    overwrite: bool,
-    progress: Progress,
-) -> dict[str, str]:
-    """Which of the photos could not be used, and why. A collection keeps what it has, so changed photos are redone."""
-    extract = partial(
-        extract_collection, [photos], file, settings, cluster=cluster, overwrite=overwrite, progress=progress
-    )
-    collected = extract()
-    if changed := {name for name, seen in h5_fingerprints(file).items() if contents.get(name, seen) != seen}:
-        forget(file, changed)
-        collected = extract()
-    wrong = {**collected.unreadable, **collected.quarantined}
-    return {name: why for name, why in wrong.items() if name in contents}
 
 
 def _enough(count: int, unreadable: Mapping[str, str]) -> dict[str, str]:
