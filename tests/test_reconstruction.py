@@ -329,6 +329,7 @@ def test_photos_that_are_added_are_matched_with_the_others_and_no_pair_twice(
     after = run(folder, out, progress=lambda count, total, what: told.append(what))
     assert after.registered == 5
     assert told.count("matching") == 10 - 3
+    assert {"checking", "storing keypoints", "matching", "mapping"} <= set(told)
     assert errors(out, truth)[0] < 0.1
 
 
