@@ -455,7 +455,7 @@ def test_a_photo_that_vanishes_after_extraction_costs_its_colours_only(
 
     def vanish(count: int, total: int, what: str) -> None:
         if what == "mapping":
-            (tmp_path / "photos" / "0.png").unlink()
+            (tmp_path / "photos" / "0.png").unlink(missing_ok=True)
 
     run(tmp_path / "photos", tmp_path / "model", features=Path(done.model) / "features.h5", progress=vanish)
     assert (tmp_path / "model" / "images.bin").read_bytes() == (Path(done.model) / "images.bin").read_bytes()
