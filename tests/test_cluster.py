@@ -201,6 +201,39 @@ def test_a_run_is_stopped_and_moved_to_another_cluster(dask, photos, undisturbed
     assert files(tmp_path / "out") == undisturbed
 
 
+@pytest.fixture
+def slurm(site, tmp_path, monkeypatch) -> Path:
+    """Stand-ins for Slurm's commands that run jobs here; the folder has the scripts that were submitted."""
+    pytest.importorskip("dask_jobqueue")
+    import dask
+
+    commands = {
+        "sbatch": f'cp "$1" {tmp_path}/job-$$; setsid bash {tmp_path}/job-$$ >/dev/null 2>&1 & echo "job $!"',
+        "scancel": 'kill -9 -- "-$1"',
+    }
+    (tmp_path / "bin").mkdir()
+    for name, line in commands.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{line}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), str(Path(__file__).parent), *sys.path]))
+    described = {"cores": 2, "processes": 1, "memory": "4GB", "queue": "cpu", "walltime": "00:10:00"}
+    with dask.config.set({f"jobqueue.slurm.{key}": value for key, value in described.items()}):
+        yield tmp_path
+
+
+def test_slurm_gets_jobs_as_the_users_configuration_describes_them(slurm, photos, undisturbed):
+    with open_cluster("slurm", workers=2) as there:
+        done = extract_collection([photos], slurm / "out", SETTINGS, cluster=there)
+    assert (done.photos, done.quarantined) == (24, {})
+    assert files(slurm / "out") == undisturbed
+    jobs = [path.read_text() for path in slurm.glob("job-*")]
+    assert len(jobs) == 2
+    for job in jobs:
+        assert {"#SBATCH -p cpu", "#SBATCH --cpus-per-task=2", "#SBATCH -t 00:10:00"} <= set(job.splitlines())
+        assert "dask_worker tcp://" in job
+
+
 def test_a_scheduler_that_is_not_there_is_told(monkeypatch):
     monkeypatch.setattr(clusters.DaskWorkers, "_connect", lambda self, seconds: connect(self, 1))
     with pytest.raises(BadInput, match="no Dask scheduler answers at tcp://127"), open_cluster("dask://127.0.0.1:9"):
