@@ -1,78 +1,151 @@
 """Photos of many places in one folder, reconstructed by retrieval: are places glued together that are not one?
 
 Usage: python studies/joined_scenes.py OUT SCENE_FOLDER... [--model default] [--keypoints 1024] [--pairs retrieval]
-           [--mapper incremental] [--threads 1]
+           [--mapper incremental] [--threads 1] [--jobs 0] [--most PHOTOS_PER_SCENE]
 
 Links the photos of all scenes into OUT/photos/SCENE/, reconstructs that folder in OUT/model, and says how many pairs of
-one scene and of two were verified, and whose photos are in the model, which is the largest of those that the mapper
-found. Run again, it goes on.
+one scene and of two were verified, and whose photos are in each of the models that the mapper finds (`hynet
+reconstruct` keeps the largest). Scenes are glued where a model holds photos of two. Everything is in OUT/joined.json,
+too. Run again, it goes on; seconds are added up over the runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import shutil
+import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 from hynet import colmap, images
+from hynet.colmap import NotReconstructed
+from hynet.colmap.mapping import MAPPERS, MappingTask
 from hynet.extractors.settings import Settings
 from hynet.sfm.reconstruction import reconstruct
+from hynet.system.files import whole
 
 VERIFIED = 15  # inliers
-
-parser = argparse.ArgumentParser(description=__doc__)
-parser.add_argument("out", type=Path)
-parser.add_argument("scenes", type=Path, nargs="+")
-parser.add_argument("--model", default="default")
-parser.add_argument("--keypoints", type=int, default=1024)
-parser.add_argument("--pairs", default="retrieval")
-parser.add_argument("--mapper", default="incremental")
-parser.add_argument("--threads", type=int, default=1)
-asked = parser.parse_args()
-
-for scene in asked.scenes:
-    for photo in images.list_photos(scene):
-        link = asked.out / "photos" / scene.resolve().name / photo.relative_to(scene)
-        link.parent.mkdir(parents=True, exist_ok=True)
-        if not link.exists():
-            link.symlink_to(photo.resolve())
-
-began, steps = time.monotonic(), Counter()
-last = [began, ""]
+MODELS = 50  # that the mapper may begin, COLMAP's own number
+EVERY = 30.0  # seconds between two lines of progress
 
 
-def progress(done: int, total: int, what: str) -> None:
-    """Adds up the seconds of each step."""
-    step = what if what in ("matching", "mapping") else "extracting"
-    now = time.monotonic()
-    steps[step] += now - last[0]
-    last[0] = now
+def link(scenes: list[Path], folder: Path, most: int | None) -> int:
+    """The photos of each scene, or so many of them, evenly through all; how many there are."""
+    count = 0
+    for scene in scenes:
+        photos = images.list_photos(scene)
+        some = photos if most is None else photos[:: max(1, -(-len(photos) // most))]
+        for photo in some:
+            path = folder / scene.resolve().name / photo.relative_to(scene)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if not path.exists():
+                path.symlink_to(photo.resolve())
+        count += len(some)
+    return count
 
 
-settings = Settings(descriptor=asked.model, max_keypoints=asked.keypoints)
-done = reconstruct(
-    asked.out / "photos",
-    asked.out / "model",
-    settings=settings,
-    pairs=asked.pairs,
-    mapper=asked.mapper,
-    mapper_threads=asked.threads,
-    progress=progress,
-)
+class Clock:
+    """The seconds of each step, kept in a file from run to run, and told now and then."""
+
+    def __init__(self, note: Path) -> None:
+        self.note = note
+        self.seconds: dict[str, float] = json.loads(note.read_text()) if note.exists() else {}
+        self._last = self._told = time.monotonic()
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        step = "extracting" if "/" in what else what  # there it is a photo
+        now = time.monotonic()
+        self.seconds[step] = self.seconds.get(step, 0.0) + now - self._last
+        self._last = now
+        if now - self._told > EVERY:
+            self._told = now
+            print(f"{step}: {done:,} of {total:,}, {self.seconds[step]:,.0f} s so far", file=sys.stderr, flush=True)
+            self.save()
+
+    def save(self) -> None:
+        with whole(self.note) as temporary:
+            temporary.write_text(json.dumps(self.seconds))
 
 
 def scene_of(name: str) -> str:
     return name.partition("/")[0]
 
 
-funnel = colmap.read_funnel(asked.out / "model" / "database.db")
-verified = [pair for pair, count in funnel.inliers.items() if count >= VERIFIED]
-across = [pair for pair in verified if scene_of(pair[0]) != scene_of(pair[1])]
-photos = Counter(scene_of(photo.name) for photo in colmap.read_model(asked.out / "model").photos)
-seconds = {step: round(spent) for step, spent in steps.items()}
-every = len(funnel.keypoints) * (len(funnel.keypoints) - 1) // 2
-print(f"{len(funnel.keypoints)} photos of {len(asked.scenes)} scenes, {time.monotonic() - began:.0f} s: {seconds}")
-print(f"{len(funnel.matches):,} pairs matched ({len(funnel.matches) / every:.0%} of all), {len(verified):,} verified")
-print(f"{len(across)} verified pairs are of two scenes: {across[:10]}")
-print(f"{done.registered} photos in the model, {done.points:,} points, by scene: {dict(photos)}")
+def models_by_scene(out: Path, mapper: str, threads: int) -> list[dict[str, int]]:
+    """Of each model that the mapper finds, the largest first, its photos by scene."""
+    note = out / f"models-{mapper}.json"
+    if not note.exists():
+        scratch = out / ".models"
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        task = MappingTask(most_models=MODELS, threads=threads)
+        models = MAPPERS[mapper](colmap.pycolmap(), out / "model" / "database.db", scratch, task).values()
+        named = [Counter(scene_of(model.images[number].name) for number in model.reg_image_ids()) for model in models]
+        shutil.rmtree(scratch)
+        with whole(note) as temporary:
+            temporary.write_text(json.dumps(sorted(named, key=lambda scenes: -sum(scenes.values()))))
+    return json.loads(note.read_text())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("scenes", type=Path, nargs="+")
+    parser.add_argument("--model", default="default")
+    parser.add_argument("--keypoints", type=int, default=1024)
+    parser.add_argument("--pairs", default="retrieval")
+    parser.add_argument("--mapper", default="incremental", choices=MAPPERS)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=0)
+    parser.add_argument("--most", type=int)
+    asked = parser.parse_args()
+    count = link(asked.scenes, asked.out / "photos", asked.most)
+    clock = Clock(asked.out / "seconds.json")
+    try:
+        done = reconstruct(
+            asked.out / "photos",
+            asked.out / "model",
+            settings=Settings(descriptor=asked.model, max_keypoints=asked.keypoints),
+            pairs=asked.pairs,
+            mapper=asked.mapper,
+            mapper_threads=asked.threads,
+            jobs=asked.jobs,
+            progress=clock,
+        )
+    except NotReconstructed as error:
+        sys.exit(str(error))
+    finally:
+        clock.save()
+    funnel = colmap.read_funnel(asked.out / "model" / "database.db")
+    verified = [pair for pair, inliers in funnel.inliers.items() if inliers >= VERIFIED]
+    across = [pair for pair in verified if scene_of(pair[0]) != scene_of(pair[1])]
+    models = models_by_scene(asked.out, asked.mapper, asked.threads)
+    told: dict[str, Any] = {
+        "photos": count,
+        "scenes": len(asked.scenes),
+        "pairs_matched": len(funnel.matches),
+        "of_all_pairs": len(funnel.matches) / (count * (count - 1) // 2),
+        "verified": len(verified),
+        "verified_across_scenes": [[*pair, funnel.inliers[pair]] for pair in across],
+        "largest": {"photos": done.registered, "points": done.points, "reprojection_error": done.reprojection_error},
+        "models": models,
+        "glued": sum(len(scenes) > 1 for scenes in models),
+        "seconds": {step: round(spent) for step, spent in clock.seconds.items()},
+    }
+    with whole(asked.out / "joined.json") as temporary:
+        temporary.write_text(json.dumps(told, indent=1))
+    print(
+        f"{count} photos of {len(asked.scenes)} scenes, {told['seconds']} s\n"
+        f"{len(funnel.matches):,} pairs matched ({told['of_all_pairs']:.0%} of all), {len(verified):,} with "
+        f"{VERIFIED} inliers or more, {len(across)} of them of two scenes: {across[:10]}\n"
+        f"{told['glued']} of {len(models)} models hold photos of two scenes.\n\n| model | photos by scene |\n|---|---|"
+    )
+    for number, scenes in enumerate(models, start=1):
+        print(f"| {number} | {', '.join(f'{scene} {photos}' for scene, photos in scenes.items())} |")
+
+
+if __name__ == "__main__":
+    main()

@@ -5,8 +5,9 @@ Usage: python studies/scale.py OUT PHOTO_FOLDER... [--photos 100 1000 10000] [--
 
 Photos of 640 pixels are made from real ones by crops and warps; `hynet extract` makes collections of so many, by so
 many workers, and the resident memory of all its processes is looked at twice a second. Vectors of 512 numbers are made
-by perturbing those of the largest collection, and their 50 neighbours found; recall is of the true neighbours of 1,000
-of them. Run again, it goes on. --write puts the tables between the marks of that page.
+by perturbing those of the largest collection, and their 50 neighbours found (studies/scale_vectors.py). Run again, it
+goes on with what was not measured to its end; other photo folders need another OUT. All of it is in OUT/scale.json,
+too; --write puts the tables between the marks of that page.
 """
 
 from __future__ import annotations
@@ -14,23 +15,27 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
+import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
+from scale_vectors import NEIGHBOURS
 
 from hynet import images
 from hynet.sfm import neighbours
 from hynet.sfm.collection_pairs import count_inliers
 from hynet.sfm.photo_vectors import vectors_of
 from hynet.system.cluster import open_cluster
+from hynet.system.files import whole
+from hynet.system.machine import processor
 
 SIDE, KEYPOINTS = 640, 512
-NEIGHBOURS, QUERIES = 50, 1000
 # The plan of docs/scale.md: c7i.16xlarge in us-east-1, on demand, Linux
 PLAN, MACHINES, VCPUS, DOLLARS = 10_000_000, 20, 64, 2.856
 VCPU_SHARE = 0.6  # of a core here: two of them share one core there
@@ -43,28 +48,47 @@ MARKS = "<!-- {}: python studies/scale.py -->", "<!-- end -->"
 def make_photos(folder: Path, sources: list[Path], count: int) -> None:
     """Each a crop of a real photo under a mild homography; the same number gives the same photo."""
     folder.mkdir(parents=True, exist_ok=True)
-    for k in range(count):
-        path = folder / f"{k:06}.jpg"
-        if path.exists():
+    for first, source in enumerate(sources[:count]):  # each is read once
+        missing = [k for k in range(first, count, len(sources)) if not (folder / f"{k:06}.jpg").exists()]
+        if not missing:
             continue
-        rng = np.random.default_rng(k)
-        photo = images.read(sources[k % len(sources)])
-        height, width = photo.shape
-        size = rng.uniform(0.6, 0.95) * np.array([width, height])
-        corner = rng.uniform(0, 1, 2) * (np.array([width, height]) - size)
-        square = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
-        there = (corner + square * size + rng.uniform(-0.03, 0.03, (4, 2)) * size).astype(np.float32)
-        target = np.rint(size * SIDE / size.max()).astype(int)
-        H = cv2.getPerspectiveTransform(there, (square * target).astype(np.float32))
-        cv2.imwrite(
-            str(path), cv2.warpPerspective(photo, H, [int(side) for side in target]), [cv2.IMWRITE_JPEG_QUALITY, 90]
-        )
+        say(f"{len(missing)} photos from {source.name}, {first + 1} of {len(sources)}")
+        photo = images.shrink(images.read(source), 2 * SIDE)[0]
+        for k in missing:
+            with whole(folder / f"{k:06}.jpg") as temporary:
+                cv2.imwrite(str(temporary), warped(photo, k), [cv2.IMWRITE_JPEG_QUALITY, 90])
+
+
+def warped(photo: np.ndarray, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    height, width = photo.shape
+    size = rng.uniform(0.6, 0.95) * np.array([width, height])
+    corner = rng.uniform(0, 1, 2) * (np.array([width, height]) - size)
+    square = np.array([[0, 0], [1, 0], [1, 1], [0, 1]])
+    there = (corner + square * size + rng.uniform(-0.03, 0.03, (4, 2)) * size).astype(np.float32)
+    target = np.rint(size * SIDE / size.max()).astype(int)
+    H = cv2.getPerspectiveTransform(there, (square * target).astype(np.float32))
+    return cv2.warpPerspective(photo, H, [int(side) for side in target])
+
+
+def say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def measured_once(note: Path, measure: Callable[[], Any]) -> Any:
+    """What `measure()` found, now or in an earlier run."""
+    if not note.exists():
+        say(f"measuring {note.stem}")
+        found = measure()
+        with whole(note) as temporary:
+            temporary.write_text(json.dumps(found))
+    return json.loads(note.read_text())
 
 
 def measured(command: list[str]) -> dict[str, float]:
     """Seconds, and the largest resident memory in MB: of the first process, and of all."""
     began = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     first = everything = 0.0
     while process.poll() is None:
         sizes = dict(resident(process.pid))
@@ -89,48 +113,42 @@ def resident(parent: int) -> list[tuple[int, float]]:
 
 
 def extraction(out: Path, model: str, count: int, workers: int) -> dict[str, float]:
-    note = out / f"extract-{model}-{count}-{workers}.json"
-    if not note.exists():
-        listed = out / f"{count}.csv"
+    listed, folder = out / f"{count}.csv", collection(out, model, count, workers)
+    options = f"--model {model} --max-keypoints {KEYPOINTS} --longest {SIDE} --orientation upright --jobs {workers}"
+    command = [sys.executable, "-m", "hynet", "extract", str(listed), "--out", f"{folder}/", *options.split()]
+
+    def measure() -> dict[str, float]:
+        shutil.rmtree(folder, ignore_errors=True)  # half of it would take half the time
         listed.write_text("path,name\n" + "".join(f"photos/{k:06}.jpg,{k:06}.jpg\n" for k in range(count)))
-        options = f"--model {model} --max-keypoints {KEYPOINTS} --longest {SIDE} --orientation upright --jobs {workers}"
-        folder = out / f"collection-{count}-{workers}"
-        command = [sys.executable, "-m", "hynet", "extract", str(listed), "--out", f"{folder}/", *options.split()]
         found = measured(command)
-        found["bytes"] = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        note.write_text(json.dumps(found))
-    return json.loads(note.read_text())
+        return {**found, "bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())}
+
+    return measured_once(out / f"extract-{model}-{count}-{workers}.json", measure)
+
+
+def collection(out: Path, model: str, count: int, workers: int) -> Path:
+    return out / f"collection-{model}-{count}-{workers}"
+
+
+def are_same(first: Path, second: Path) -> bool:
+    """Whether two collections are the same bytes."""
+    names = [
+        {path.relative_to(each) for path in each.rglob("*.h5")} | {Path("index.parquet")} for each in (first, second)
+    ]
+    return names[0] == names[1] and all(
+        (first / name).read_bytes() == (second / name).read_bytes() for name in names[0]
+    )
 
 
 def pairing(out: Path, count: int, known: Path) -> dict[str, float]:
-    """In a process of its own, whose memory is that of this number of vectors."""
-    note = out / f"pairs-{count}.json"
-    if not note.exists():
-        subprocess.run([sys.executable, __file__, "--one", str(count), str(known), str(note)], check=True)
-    return json.loads(note.read_text())
+    """Neighbours of so many vectors, found by studies/scale_vectors.py."""
+    program = Path(__file__).with_name("scale_vectors.py")
 
+    def measure() -> dict[str, float]:
+        command = [sys.executable, str(program), str(count), str(known)]
+        return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
 
-def one_pairing(count: int, known: Path, note: Path) -> None:
-    rng = np.random.default_rng(0)
-    real = np.load(known)
-    vectors = np.empty((count, real.shape[1]), np.float32)
-    for start in range(0, count, 10_000):
-        some = real[rng.integers(len(real), size=min(10_000, count - start))]
-        noise = rng.normal(size=some.shape) / np.sqrt(some.shape[1]) * rng.uniform(0.2, 1, (len(some), 1))
-        vectors[start : start + len(some)] = some + noise
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    began = time.monotonic()
-    found, _ = neighbours.nearest(vectors, NEIGHBOURS)
-    seconds = time.monotonic() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    queries = rng.choice(count, QUERIES, replace=False)
-    similar = vectors[queries] @ vectors.T
-    similar[np.arange(QUERIES), queries] = -np.inf
-    true = np.argpartition(-similar, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]
-    recall = np.mean([len(set(a) & set(b)) / NEIGHBOURS for a, b in zip(true, found[queries], strict=True)])
-    told = {"seconds": seconds, "vectors": vectors.nbytes / 1e6, "before": before / 1e3, "peak": peak / 1e3}
-    note.write_text(json.dumps({**told, "recall": float(recall), "exact": count <= neighbours.EXACT}))
+    return measured_once(out / f"pairs-{known.stem}-{count}.json", measure)
 
 
 def exponent(counts: list[int], seconds: list[float]) -> float:
@@ -138,45 +156,45 @@ def exponent(counts: list[int], seconds: list[float]) -> float:
     return float(np.polyfit(np.log(counts), np.log(seconds), 1)[0])
 
 
-def extraction_table(out: Path, model: str, counts: list[int], workers: list[int]) -> str:
+def extraction_table(measured: Sequence[dict[str, float]], model: str) -> str:
     lines = [
         f"{model}, {KEYPOINTS} keypoints, photos of {SIDE} pixels.",
         "",
         "| photos | workers | seconds | photos/s | MB of the command | MB of all processes | KB a photo on disk |",
         "|---|---|---|---|---|---|---|",
     ]
-    for jobs in workers:
-        rows = [extraction(out, model, count, jobs) for count in counts]
-        for count, row in zip(counts, rows, strict=True):
-            lines.append(
-                f"| {count:,} | {jobs} | {row['seconds']:.0f} | {count / row['seconds']:.2f} | {row['first']:.0f} | "
-                f"{row['all']:.0f} | {row['bytes'] / count / 1e3:.0f} |"
-            )
-        if len(counts) > 1:
-            power = exponent(counts, [row["seconds"] for row in rows])
-            lines.append(f"| exponent of the time | {jobs} | {power:.2f} | | | | |")
+    for workers in dict.fromkeys(row["workers"] for row in measured):
+        rows = [row for row in measured if row["workers"] == workers]
+        lines += [
+            f"| {row['photos']:,} | {workers} | {row['seconds']:.0f} | {row['photos'] / row['seconds']:.2f} | "
+            f"{row['first']:.0f} | {row['all']:.0f} | {row['bytes'] / row['photos'] / 1e3:.0f} |"
+            for row in rows
+        ]
+        if len(rows) > 1:
+            power = exponent([row["photos"] for row in rows], [row["seconds"] for row in rows])
+            lines.append(f"| exponent of the time | {workers} | {power:.2f} | | | | |")
     return "\n".join(lines)
 
 
-def pairing_table(out: Path, known: Path, counts: list[int]) -> str:
+def pairing_table(rows: Sequence[dict[str, float]]) -> str:
     lines = [
         f"| vectors | search | seconds | MB of the vectors | MB at the peak | recall of the {NEIGHBOURS} nearest |",
         "|---|---|---|---|---|---|",
     ]
-    rows = [pairing(out, count, known) for count in counts]
-    for count, row in zip(counts, rows, strict=True):
+    for row in rows:
         kind = "exact" if row["exact"] else "IVF-PQ"
         memory = f"{row['vectors']:.0f} | {row['peak']:.0f}"
-        lines.append(f"| {count:,} | {kind} | {row['seconds']:.0f} | {memory} | {row['recall']:.1%} |")
-    if len(counts) > 1:
-        lines.append(f"| exponent of the time | | {exponent(counts, [row['seconds'] for row in rows]):.2f} | | | |")
+        lines.append(f"| {row['count']:,} | {kind} | {row['seconds']:.0f} | {memory} | {row['recall']:.1%} |")
+    if len(rows) > 1:
+        power = exponent([row["count"] for row in rows], [row["seconds"] for row in rows])
+        lines.append(f"| exponent of the time | | {power:.2f} | | | |")
     return "\n".join(lines)
 
 
 def matching_rate(out: Path, folder: Path) -> float:
     """Pairs a second that one process matches and verifies, of photos that look alike."""
-    note = out / "matching.json"
-    if not note.exists():
+
+    def measure() -> float:
         with open_cluster("local", 1) as cluster:
             names, vectors = vectors_of(folder, cluster)
         rows, _ = neighbours.nearest(vectors[:100], 5)
@@ -184,21 +202,27 @@ def matching_rate(out: Path, folder: Path) -> float:
         count_inliers(folder, pairs[:5])  # what is loaded once
         began = time.monotonic()
         count_inliers(folder, pairs)
-        note.write_text(json.dumps(len(pairs) / (time.monotonic() - began)))
-    return json.loads(note.read_text())
+        return len(pairs) / (time.monotonic() - began)
+
+    return measured_once(out / f"matching-{folder.name}.json", measure)
 
 
-def plan_table(extract: dict[str, float], photos: int, pairs: dict[str, float], vectors: int, matching: float) -> str:
-    """Ten million photos on the cluster that docs/scale.md names, by what was measured here on one core."""
-    share = VCPU_SHARE * MACHINES * VCPUS
+def plan_table(extract: dict[str, float], pairs: dict[str, float], matching: float) -> str:
+    """Ten million photos on the cluster that docs/scale.md names, by what was measured here on one core.
+
+    Workers extract and match each for itself, so that a vCPU is taken as one; the search is one process of as many
+    threads as the machine has vCPUs, and taken to use all of them.
+    """
+    machine = VCPU_SHARE * VCPUS  # cores of ours
+    search = pairs["seconds"] * pairs["threads"] * (PLAN / pairs["count"]) ** SEARCH_EXPONENT
     hours = {
-        "extract": PLAN * extract["seconds"] / photos / share / 3600,
-        "pairs, on one machine": pairs["seconds"] * (PLAN / vectors) ** SEARCH_EXPONENT / VCPU_SHARE / 16 / 3600,
-        "match and verify": PLAN * PAIRS_A_PHOTO / matching / share / 3600,
+        "extract": PLAN * extract["seconds"] * extract["workers"] / extract["photos"] / machine / MACHINES / 3600,
+        "pairs, on one machine": search / machine / 3600,
+        "match and verify": PLAN * PAIRS_A_PHOTO / matching / machine / MACHINES / 3600,
     }
     machines = {"pairs, on one machine": 1}
     disk = {
-        "extract": PLAN * extract["bytes"] / photos / 1e12,
+        "extract": PLAN * extract["bytes"] / extract["photos"] / 1e12,
         "pairs, on one machine": PLAN * 2048 / 1e12,
         "match and verify": PLAN * PAIRS_A_PHOTO * BYTES_A_PAIR / 1e12,
     }
@@ -219,7 +243,7 @@ def write(page: Path, tables: dict[str, str]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("sources", type=Path, nargs="+")
     parser.add_argument("--photos", type=int, nargs="+", default=[100, 1000, 10_000])
@@ -228,31 +252,35 @@ def main() -> None:
     parser.add_argument("--model", default="light")
     parser.add_argument("--write", type=Path)
     asked = parser.parse_args()
+    out, model, most = asked.out, asked.model, max(asked.photos)
     sources = [photo for folder in asked.sources for photo in images.list_photos(folder)]
-    make_photos(asked.out / "photos", sources, max(asked.photos))
-    tables = {"rates": extraction_table(asked.out, asked.model, asked.photos, asked.workers)}
+    make_photos(out / "photos", sources, most)
+    told: dict[str, Any] = {"processor": processor(), "model": model}
+    told["extraction"] = [
+        {"photos": count, "workers": workers, **extraction(out, model, count, workers)}
+        for workers in asked.workers
+        for count in asked.photos
+    ]
+    largest = [collection(out, model, most, workers) for workers in asked.workers]
+    told["same_bytes"] = all(are_same(largest[0], each) for each in largest)
+    tables = {"rates": extraction_table(told["extraction"], model)}
     if asked.vectors:
-        known = asked.out / "vectors.npy"
+        known = out / f"vectors-{model}-{most}.npy"
         if not known.exists():
-            with open_cluster("local", asked.workers[-1]) as cluster:
-                folder = asked.out / f"collection-{max(asked.photos)}-{asked.workers[-1]}"
-                np.save(known, vectors_of(folder, cluster)[1])
-        tables["pairs"] = pairing_table(asked.out, known, asked.vectors)
-        folder = asked.out / f"collection-{max(asked.photos)}-{asked.workers[-1]}"
-        tables["plan"] = plan_table(
-            extraction(asked.out, asked.model, max(asked.photos), asked.workers[0]),
-            max(asked.photos) * asked.workers[0],
-            pairing(asked.out, max(asked.vectors), known),
-            max(asked.vectors),
-            matching_rate(asked.out, folder),
-        )
-    print("\n\n".join(tables.values()))
+            with open_cluster("local", asked.workers[-1]) as cluster, whole(known) as temporary:
+                np.save(temporary, vectors_of(largest[-1], cluster)[1])
+        told["pairs"] = [{"count": count, **pairing(out, count, known)} for count in asked.vectors]
+        told["matched_pairs_per_second"] = matching_rate(out, largest[-1])
+        extracted = next(row for row in told["extraction"] if row["photos"] == most)
+        tables["pairs"] = pairing_table(told["pairs"])
+        tables["plan"] = plan_table(extracted, told["pairs"][-1], told["matched_pairs_per_second"])
+    with whole(out / "scale.json") as temporary:
+        temporary.write_text(json.dumps({**told, "tables": tables}, indent=1))
+    same = "the same" if told["same_bytes"] else "NOT THE SAME"
+    print("\n\n".join([*tables.values(), f"The collections of {asked.workers} workers are {same} bytes."]))
     if asked.write:
         write(asked.write, tables)
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--one"]:
-        one_pairing(int(sys.argv[2]), Path(sys.argv[3]), Path(sys.argv[4]))
-    else:
-        main()
+    main()

@@ -8,12 +8,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from hynet.system.processes import one_by_one
+
 ENTRY_POINTS = "[hynet.extractors]\ntouchy = poison:Touchy\n"
 
 
 def squares(context: Any, items: tuple[Any, ...]) -> list[int]:
     """Of numbers; words are what can go wrong."""
-    return [_square(item) for item in items]
+    return [_square(item) for item in one_by_one(items)]
 
 
 def _square(item: Any) -> int:
@@ -21,17 +23,20 @@ def _square(item: Any) -> int:
         os.kill(os.getpid(), signal.SIGKILL)
     if item == "hang":
         time.sleep(100)
+    if item in ("slow", "slower"):
+        time.sleep(1)
+        return 0
     if item == "eat":
         bytearray(1 << 44)
     if item == "full":
-        from hynet.errors import BadInput
+        from hynet.errors import CannotWrite
 
-        raise BadInput("cannot write anywhere; make room.")
+        raise CannotWrite("cannot write anywhere; make room.")
     return item * item
 
 
 class Touchy:
-    """A few corners, each described by the pixels around it; photos are known by their names."""
+    """A few corners, each described by the pixels around it; photos are known by their names, until they are cured."""
 
     ratio = None
 
@@ -44,7 +49,7 @@ class Touchy:
         from hynet import images
         from hynet.types import Features, Keypoints
 
-        name = Path(photo).stem
+        name = "harmless" if Path(photo).with_suffix(".cured").exists() else Path(photo).stem
         time.sleep(0.05)
         if name.startswith("kills"):
             os.kill(os.getpid(), signal.SIGKILL)

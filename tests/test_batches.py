@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 import pytest
@@ -43,6 +44,14 @@ def test_items_that_crash_or_eat_memory_are_found_and_the_rest_is_done(cluster):
 def test_an_item_that_hangs_is_ended_by_the_watchdog(cluster):
     found = results(cluster, [1, "hang"], size=1, seconds=2.0)
     assert found == {1: 1, "hang": "poison:squares took more than 2 seconds."}
+
+
+def test_each_item_has_the_watchdogs_time_for_itself_whatever_the_size_of_its_batch(cluster):
+    assert results(cluster, ["slow", 1, "slower", 2], size=4, seconds=1.9) == {"slow": 0, 1: 1, "slower": 0, 2: 4}
+    began = time.monotonic()
+    found = results(cluster, [*range(7), "hang"], size=8, seconds=1.0)
+    assert found["hang"] == "poison:squares took more than 1 seconds."
+    assert time.monotonic() - began < 12  # five times an item's, not the 16 of batches of 8, 4, 2, 1 and 1
 
 
 def test_what_the_machine_refuses_stops_the_run_and_blames_no_item(cluster):

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from hynet.errors import BadInput
 from hynet.extractors import EXTRACTORS, collecting
 from hynet.extractors.collecting import extract_collection
 from hynet.extractors.settings import Settings
+from hynet.system import batches
 from hynet.system import cluster as clusters
 from hynet.system.cluster import open_cluster
 from hynet.system.parts import FilePart
@@ -168,6 +170,25 @@ def test_a_photo_that_kills_its_process_is_quarantined_and_all_others_are_as_wit
     assert after.keys() - undisturbed.keys() == {"shards/00003.h5", "shards/00003.parquet"}
 
 
+def test_photos_in_quarantine_get_another_chance_and_fail_again_without_harm(photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(batches, "ALL_FAIL", 1)
+    poisoned, out = tmp_path / "photos", tmp_path / "out"
+    poisoned.mkdir()
+    for name in ("01.png", "02.png", "kills0.png", "kills9.png"):
+        shutil.copy(photos / "00.png", poisoned / name)
+    with open_cluster("local", workers=2) as here:
+        extract = partial(extract_collection, [poisoned], out, SETTINGS, cluster=here)
+        assert set(extract().quarantined) == {"kills0.png", "kills9.png"}
+        before = {path: path.stat().st_mtime_ns for path in (out / "shards").iterdir()}
+        assert set(extract().quarantined) == {"kills0.png", "kills9.png"}
+        assert {path: path.stat().st_mtime_ns for path in (out / "shards").iterdir()} == before
+        (poisoned / "kills9.cured").touch()
+        done = extract()
+        assert (done.photos, done.new, set(done.quarantined)) == (3, 1, {"kills0.png"})
+        extract_collection([poisoned], tmp_path / "fresh", SETTINGS, cluster=here)
+    assert files(out) == files(tmp_path / "fresh")
+
+
 @pytest.mark.slow
 def test_a_run_is_stopped_and_moved_to_another_cluster(dask, photos, undisturbed, tmp_path):
     def stop() -> None:
@@ -178,6 +199,39 @@ def test_a_run_is_stopped_and_moved_to_another_cluster(dask, photos, undisturbed
     with open_cluster(dask.address) as there:
         assert extract_collection([photos], tmp_path / "out", SETTINGS, cluster=there).new < 24
     assert files(tmp_path / "out") == undisturbed
+
+
+@pytest.fixture
+def slurm(site, tmp_path, monkeypatch) -> Path:
+    """Stand-ins for Slurm's commands that run jobs here; the folder has the scripts that were submitted."""
+    pytest.importorskip("dask_jobqueue")
+    import dask
+
+    commands = {
+        "sbatch": f'cp "$1" {tmp_path}/job-$$; setsid bash {tmp_path}/job-$$ >/dev/null 2>&1 & echo "job $!"',
+        "scancel": 'kill -9 -- "-$1"',
+    }
+    (tmp_path / "bin").mkdir()
+    for name, line in commands.items():
+        (tmp_path / "bin" / name).write_text(f"#!/bin/bash\n{line}\n")
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(site), str(Path(__file__).parent), *sys.path]))
+    described = {"cores": 2, "processes": 1, "memory": "4GB", "queue": "cpu", "walltime": "00:10:00"}
+    with dask.config.set({f"jobqueue.slurm.{key}": value for key, value in described.items()}):
+        yield tmp_path
+
+
+def test_slurm_gets_jobs_as_the_users_configuration_describes_them(slurm, photos, undisturbed):
+    with open_cluster("slurm", workers=2) as there:
+        done = extract_collection([photos], slurm / "out", SETTINGS, cluster=there)
+    assert (done.photos, done.quarantined) == (24, {})
+    assert files(slurm / "out") == undisturbed
+    jobs = [path.read_text() for path in slurm.glob("job-*")]
+    assert len(jobs) == 2
+    for job in jobs:
+        assert {"#SBATCH -p cpu", "#SBATCH --cpus-per-task=2", "#SBATCH -t 00:10:00"} <= set(job.splitlines())
+        assert "dask_worker tcp://" in job
 
 
 def test_a_scheduler_that_is_not_there_is_told(monkeypatch):

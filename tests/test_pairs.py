@@ -61,6 +61,16 @@ def test_beyond_200_photos_the_pairs_grow_with_the_photos():
     assert min(of_each) >= pairing.NEIGHBOURS
 
 
+def test_every_step_of_retrieval_says_how_far_it_is(places: dict[str, np.ndarray]):
+    told: dict[str, list[tuple[int, int]]] = {}
+    pairing.choose_pairs(
+        "retrieval", sorted(places), places.__getitem__, lambda *words: told.setdefault(words[2], []).append(words[:2])
+    )
+    assert list(told) == ["photo vectors", "finding neighbours"]
+    total = 3 * len(places)  # read for the words, for the directions, and for the vectors themselves
+    assert told["photo vectors"] == [(k, total) for k in range(1, total + 1)]
+
+
 def test_a_photo_without_features_is_paired_all_the_same():
     rng = np.random.default_rng(0)
     photos = {

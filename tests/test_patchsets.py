@@ -150,6 +150,20 @@ def test_a_cluster_makes_the_same_set(made, photos: Path, tmp_path: Path):
         assert (tmp_path / path.name).read_bytes() == path.read_bytes(), path.name
 
 
+def test_a_scene_that_fails_on_a_cluster_is_skipped_and_no_worker_is_blamed(made, photos: Path, tmp_path: Path):
+    settings, parts = patchsets.PatchSettings(max_keypoints=1200), tmp_path / ".parts"
+    begun = patchsets._work_folder("planes", patchsets._files(photos / "planes"), parts, settings)
+    (begun / "photos").mkdir()
+    (begun / "photos" / "00000.png").write_bytes(b"as a power cut leaves it")
+    other = shutil.copytree(made[0] / ".parts" / "planes", parts / "other") / "part.json"  # to write a set of
+    other.write_text(json.dumps({**json.loads(other.read_text()), "name": "other"}))
+    with open_cluster("local", workers=1) as cluster:
+        summary = build(photos, tmp_path, cluster=cluster)
+    skipped = {scene["name"]: scene["why"] for scene in summary["skipped"]}
+    assert skipped.keys() == {"planes", "strangers", "empty"}
+    assert "00000.png is not a photo" in skipped["planes"]
+
+
 def test_any_phototour_reader_opens_the_set(made):
     out, summary = made
     patches, points, references, pairs = read_phototour(out)

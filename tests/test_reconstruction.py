@@ -329,6 +329,7 @@ def test_photos_that_are_added_are_matched_with_the_others_and_no_pair_twice(
     after = run(folder, out, progress=lambda count, total, what: told.append(what))
     assert after.registered == 5
     assert told.count("matching") == 10 - 3
+    assert {"checking", "storing keypoints", "matching", "mapping"} <= set(told)
     assert errors(out, truth)[0] < 0.1
 
 
@@ -454,7 +455,7 @@ def test_a_photo_that_vanishes_after_extraction_costs_its_colours_only(
 
     def vanish(count: int, total: int, what: str) -> None:
         if what == "mapping":
-            (tmp_path / "photos" / "0.png").unlink()
+            (tmp_path / "photos" / "0.png").unlink(missing_ok=True)
 
     run(tmp_path / "photos", tmp_path / "model", features=Path(done.model) / "features.h5", progress=vanish)
     assert (tmp_path / "model" / "images.bin").read_bytes() == (Path(done.model) / "images.bin").read_bytes()

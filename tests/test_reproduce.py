@@ -42,6 +42,14 @@ def made(data, tmp_path_factory):
     return out
 
 
+@pytest.mark.parametrize(("data", "sentence"), [("nowhere", "no folder"), ("empty", "nothing could be reproduced")])
+def test_data_that_is_not_there_leaves_no_folder_behind(tmp_path, capsys, data, sentence):
+    (tmp_path / "empty").mkdir()
+    assert main(f"reproduce --data {tmp_path}/{data} --out {tmp_path}/out".split()) == 2
+    assert sentence in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["empty"]
+
+
 def test_what_the_data_allows_is_reproduced_on_one_page(made):
     text = (made / "index.html").read_text()
     for name in ("table1", "fig4", "table3", "table5", "figA"):

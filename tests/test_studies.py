@@ -321,10 +321,10 @@ def test_a_grid_that_no_loss_takes_is_refused_before_its_first_cell_is_trained(s
         (["--seeds", "0"], "--seeds must be 1 or more"),
     ],
 )
-def test_a_study_that_cannot_be_run_is_refused_before_anything_is_trained(sets, tmp_path, capsys, more, sentence):
-    assert main([*command(sets, "losses", tmp_path), *more]) == 2
+def test_a_study_that_cannot_be_run_is_refused_and_leaves_nothing_behind(sets, tmp_path, capsys, more, sentence):
+    assert main([*command(sets, "losses", tmp_path / "study"), *more]) == 2
     assert sentence in capsys.readouterr().err
-    assert not (tmp_path / "runs").exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_set_that_is_trained_on_cannot_choose_margins(sets, tmp_path, capsys):

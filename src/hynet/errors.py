@@ -3,6 +3,7 @@
 HynetError              the command line prints its sentence and leaves with exit code 2
 ├── BadInput            an argument, array or file that cannot be used
 │   ├── UnknownName     a name that is in none of our tables; lists what is there
+│   ├── CannotWrite     a full disk, or a place where nothing may be written
 │   └── UnreadableImage a photo that cannot be read, and why
 ├── DataNotFound        a data set is not where it should be; says where to put it
 ├── BadData             a data set is there, but broken
@@ -31,6 +32,9 @@ class BadInput(HynetError, ValueError): ...
 
 class UnknownName(BadInput, KeyError):
     __str__ = Exception.__str__  # KeyError would show the sentence in quotes
+
+
+class CannotWrite(BadInput): ...
 
 
 class UnreadableImage(BadInput): ...

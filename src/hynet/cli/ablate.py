@@ -72,9 +72,8 @@ def run(
         margins,
         jobs,
     )
-    results.prepare(out)
     keep_memory_mapped()
-    with alone(out), bar() as progress:
+    with results.prepared(out), alone(out), bar() as progress:
         found = ablate(asked, progress, tell)
         files = results.write(found.evaluation, out, _command(asked))
     text = results.markdown(found.evaluation, terminal_width())

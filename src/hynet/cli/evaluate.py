@@ -53,8 +53,7 @@ def run(name: str, asked: Asked[Any]) -> Report:
     """Run the benchmark of that name, and write its files where a folder is given."""
     if asked.out is None:
         return _measured(name, asked)
-    results.prepare(asked.out)
-    with alone(asked.out / name):
+    with results.prepared(asked.out), alone(asked.out / name):
         return _measured(name, asked)
 
 

@@ -1,6 +1,6 @@
 """Features of photos into one HDF5 file, in the layout that hloc reads, or into a collection of such files.
 
-Run it again to go on. New photos are added; in one file, those whose photo or mask has changed are extracted again.
+Run it again to go on. New photos are added, and those that have changed, or their masks, are extracted again.
 
 Example: hynet extract photos/ --out features.h5
          hynet extract photos/ --out collection/                                   a folder: for many photos
@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 import tyro
 
 from ..errors import BadInput
-from ..extractors.collecting import WATCHDOG, extract_collection
+from ..extractors.collecting import WATCHDOG, Collected, extract_collection
 from ..extractors.folder import extract_all
 from ..extractors.patchwise import LONGEST
 from ..extractors.settings import Settings
@@ -50,6 +50,7 @@ def run(
     jobs: int = 0,
     cluster: str = "local",
     watchdog: float = WATCHDOG,
+    recheck: bool = True,
     overwrite: bool = False,
     device: Device = None,
 ) -> Report:
@@ -79,6 +80,8 @@ def run(
         cluster: Who extracts a collection: local (processes of this machine), dask://HOST:PORT (the workers of that
             scheduler), or slurm (jobs as Dask's jobqueue.yaml describes them).
         watchdog: Seconds that a photo of a collection may take before it is taken to hang, and quarantined.
+        recheck: Read the photos of a collection that are done, too, and extract those again that have changed;
+            --no-recheck takes them as they are, where reading them all takes too long.
         overwrite: Replace what was made with other settings, instead of refusing.
     """
     if not photos:
@@ -100,7 +103,19 @@ def run(
         device=device,
     )
     if _is_folder(out):
-        return _collection(photos, out, settings, cluster, jobs, watchdog, overwrite)
+        with open_cluster(cluster, jobs) as workers, bar() as progress:
+            announce_dashboard(workers.dashboard)
+            collected = extract_collection(
+                photos,
+                out,
+                settings,
+                cluster=workers,
+                watchdog=watchdog,
+                recheck=recheck,
+                overwrite=overwrite,
+                progress=progress,
+            )
+        return _told(collected, out)
     if cluster != "local":
         raise BadInput(f"a cluster makes a collection, not one file; give --out a folder, such as {Path(out).stem}/.")
     with bar() as progress:
@@ -120,20 +135,7 @@ def _is_folder(out: str) -> bool:
     return out.endswith("/") or not path.suffix
 
 
-def _collection(
-    photos: tuple[str, ...],
-    out: str,
-    settings: Settings,
-    cluster: str,
-    jobs: int,
-    watchdog: float,
-    overwrite: bool,
-) -> Report:
-    with open_cluster(cluster, jobs) as workers, bar() as progress:
-        announce_dashboard(workers.dashboard)
-        done = extract_collection(
-            photos, out, settings, cluster=workers, watchdog=watchdog, overwrite=overwrite, progress=progress
-        )
+def _told(done: Collected, out: str) -> Report:
     lines = [f"{out} holds the features of {done.photos} photos in {done.shards} shards, {done.new} of them new."]
     for wrong, said in ((done.unreadable, "could not be read"), (done.quarantined, "were quarantined")):
         if wrong:

@@ -44,7 +44,6 @@ def run(
         compiled: compile networks where there is a C++ compiler.
     """
     need("torch", "train", "training")
-    results.prepare(out)
     keep_memory_mapped()
     words = ["hynet", "reproduce", "--data", str(data), "--out", str(out)]
     words += ["--steps", str(steps)] if steps is not None else []
@@ -53,10 +52,9 @@ def run(
     files: dict[str, str] = {}
 
     def done(name: str, evaluation: Evaluation) -> None:
-        results.prepare(out / name)
         files[name] = str(results.write(evaluation, out / name, command)[0])
 
-    with alone(out), bar() as progress:
+    with results.prepared(out), alone(out), bar() as progress:
         asked = Reproduction(data, out, steps, pairs_per_batch, compiled, jobs, progress, tell)
         missing = reproduce(asked, done)
         pages.write(out / "index.html", page([out / name for name in files], command, list(missing.values())).html)

@@ -6,10 +6,8 @@ and go on elsewhere, and neither the number of workers nor what befell them show
 
 from __future__ import annotations
 
-import logging
 import shutil
-from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,14 +25,12 @@ from .folder import find_masks, settings_problem, settings_text, settled_orienta
 from .manifest import find_addresses
 from .patchwise import Extractor
 from .settings import Settings
-from .shards import ASSEMBLE, EXTRACT, LOOK, ListedPhoto, Made, PartTask, Shard, names_in_parts, quarantine
+from .shards import LOOK, ListedPhoto, Made
 from .standing import some_of, too_many, turns_between
-
-_LOG = logging.getLogger(__name__)
+from .todo import Listed, Todo, find_changed, work
 
 TOGETHER = 16  # photos in a batch at most: what a worker that is killed loses
 WATCHDOG = 60.0  # seconds that a photo may take
-ASSEMBLING = 1800.0  # seconds that a shard may take
 
 
 @dataclass(frozen=True)
@@ -55,13 +51,16 @@ def extract_collection(
     *,
     cluster: Cluster,
     watchdog: float = WATCHDOG,
+    recheck: bool = True,
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> Collected:
-    """Features of every photo of a list into the folder `out`; what is there already is kept.
+    """Features of every photo of a list into the folder `out`; those of photos that have not changed are kept.
 
     photos: folders, patterns, photos, and CSV or Parquet files with a column of paths; also in buckets.
     watchdog: seconds after which a photo hangs, and is quarantined.
+    recheck: read the photos that are done, too, and extract those again whose content or mask has changed, and try
+        those again that were quarantined; otherwise they stay as they are.
     overwrite: replace features that were made with other settings, instead of refusing.
     """
     need("pyarrow", "cluster", "a collection")
@@ -90,9 +89,11 @@ def extract_collection(
         shards = _shards(out, named)
         write_index(out, shards.items())
         made = Made(_absolute(settings), settings_text(settings), extract.ratio, getattr(extract, "thresholds", {}))
-        todo = _Todo(out, shards, named, masks, made, watchdog)
+        listed = Listed(out, shards, named, masks, watchdog)
         try:
-            new = _work(cluster, todo, progress)
+            again = find_changed(cluster, listed, progress) if recheck else {}
+            together = max(1, min(TOGETHER, len(named) // (4 * cluster.slots())))
+            new = work(cluster, Todo(listed, again, made, together), progress)
         except BaseException as stop:
             with suppress(HynetError, OSError):
                 write_index(out, shards.items())
@@ -104,99 +105,6 @@ def extract_collection(
         for stray in (out / "shards").glob(".*"):  # of workers that were killed
             stray.unlink(missing_ok=True)
         return _collected(out, new)
-
-
-def forget(collection: Path, photos: Collection[str]) -> None:
-    """Take away the shards that hold these photos, so that they are made again."""
-    columns = read_index(collection / INDEX, ["photo", "shard"])
-    for shard in {shard for photo, shard in zip(*columns.values(), strict=True) if photo in photos}:
-        (collection / shard).unlink(missing_ok=True)
-
-
-class _Todo:
-    """What is still to be done, batch by batch, and what is finished."""
-
-    def __init__(
-        self,
-        out: Path,
-        shards: Mapping[str, list[str]],
-        named: Mapping[str, str],
-        masks: Mapping[str, Path],
-        made: Made,
-        watchdog: float,
-    ) -> None:
-        self.total = sum(map(len, shards.values()))
-        self.finished = sum(len(names) for file, names in shards.items() if (out / file).exists())  # photos
-        self._named, self._masks, self._made, self._watchdog = named, masks, made, watchdog
-        self._open: dict[Path, tuple[Shard, set[str]]] = {}  # parts -> shard, photos that are not done
-        self._complete: deque[Shard] = deque()
-        self._batches = self._each(out, shards)
-        self.together = TOGETHER
-
-    def next(self) -> Batch | None:
-        if not self._complete and (batch := next(self._batches, None)) is not None:
-            return batch
-        if self._complete:
-            return Batch(ASSEMBLE, self._made, (self._complete.popleft(),), ASSEMBLING)
-        return None
-
-    def done(self, task: PartTask, photos: Sequence[ListedPhoto]) -> None:
-        self.finished += len(photos)
-        shard, waiting = self._open[task.parts]
-        waiting -= {photo.name for photo in photos}
-        if not waiting:
-            del self._open[task.parts]
-            self._complete.append(shard)
-
-    def shard_of(self, task: PartTask) -> Shard:
-        return self._open[task.parts][0]
-
-    def _each(self, out: Path, shards: Mapping[str, list[str]]) -> Iterator[Batch]:
-        for file, names in shards.items():
-            if (out / file).exists():
-                continue
-            parts = out.absolute() / ".parts" / Path(file).stem
-            done_before = names_in_parts(parts, names)
-            self.finished += len(done_before)
-            waiting = {name for name in names if name in self._named} - done_before
-            # An earlier list may have had more: what is neither done nor listed now is not waited for.
-            shard = Shard(out.absolute() / file, parts, tuple(name for name in names if name in waiting | done_before))
-            if not shard.names:
-                continue
-            if not waiting:
-                self._complete.append(shard)
-                continue
-            self._open[parts] = shard, waiting
-            photos = [
-                ListedPhoto(name, self._named[name], place, str(self._masks[name]) if name in self._masks else None)
-                for place, name in enumerate(names)
-                if name in waiting
-            ]
-            for start in range(0, len(photos), self.together):
-                batch = tuple(photos[start : start + self.together])
-                yield Batch(EXTRACT, PartTask(self._made, parts), batch, self._watchdog)
-
-
-def _work(cluster: Cluster, todo: _Todo, progress: Progress) -> int:
-    """Photos that were extracted."""
-    new = 0
-    todo.together = max(1, min(TOGETHER, todo.total // (4 * cluster.slots())))
-    progress(todo.finished, todo.total, "extracting")
-    for batch, result in done(cluster, todo.next):
-        if batch.function == ASSEMBLE:
-            if isinstance(result, Failed):
-                raise BadInput(f"{batch.items[0].file} could not be put together: {result.why}")
-            _LOG.info("%s is finished", batch.items[0].file)
-            continue
-        if isinstance(result, Failed):
-            photo = batch.items[0]
-            _LOG.info("%s is quarantined: %s", photo.name, result.why)
-            quarantine(todo.shard_of(batch.context), photo, result.why)
-        else:
-            new += len(batch.items) - len(result)
-        todo.done(batch.context, batch.items)
-        progress(todo.finished, todo.total, "extracting")
-    return new
 
 
 def _orientation(named: Mapping[str, str], cluster: Cluster, watchdog: float, progress: Progress) -> str:

@@ -3,7 +3,7 @@
 COLLECTION/index.parquet      photo, shard, rows, fingerprint, status, error: one row a photo, in the order of the list
 COLLECTION/shards/00000.h5    the features of (at most) 256 photos; 00000.parquet beside it are its rows of the index
 COLLECTION/settings.json      how they were made
-COLLECTION/.parts/            what is done of shards that are not finished
+COLLECTION/.parts/            what is done of shards that are not finished, or newer than they
 """
 
 from __future__ import annotations

@@ -60,26 +60,33 @@ def fetched(address: str) -> Path | Content:
         return Path(address)
     for attempt in range(TRIES):
         try:
-            if images.is_url(address):
-                found = images.at_hand(address)
-                assert isinstance(found, Content)
-                return found
-            with need("fsspec", "cluster", address).open(address, "rb") as file:
-                return Content(file.read(), address)
+            return _content(address)
         except ImportError:
             raise  # this worker lacks a package, which is no fault of the photo
         except FileNotFoundError:
             raise UnreadableImage(f"no photo {address}; check the name.") from None
         except Exception as error:  # each kind of storage has errors of its own
             if attempt + 1 == TRIES:
+                if isinstance(error, UnreadableImage):  # says so itself
+                    raise
                 why = str(error) or type(error).__name__
                 raise UnreadableImage(f"{address} could not be fetched ({why}).") from None
             time.sleep(2**attempt)
     raise AssertionError
 
 
+def _content(address: str) -> Content:
+    """What is in a file elsewhere; http needs no package."""
+    if images.is_url(address):
+        found = images.at_hand(address)
+        assert isinstance(found, Content)
+        return found
+    with need("fsspec", "cluster", address).open(address, "rb") as file:
+        return Content(file.read(), address)
+
+
 def _listed(given: str) -> Iterator[tuple[str, str]]:
-    if given.lower().endswith(MANIFESTS):
+    if given.lower().endswith(MANIFESTS) and not images.home(given).is_dir():
         yield from _of_manifest(given)
     elif images.is_url(given):
         yield _plain_name(given), given
@@ -151,16 +158,7 @@ def _of_manifest(given: str) -> Iterator[tuple[str, str]]:
 
 
 def _columns(given: str) -> dict[str, Iterable[Any]]:
-    try:
-        if is_remote(given):
-            with need("fsspec", "cluster", given).open(given, "rb") as file:
-                content = file.read()
-        else:
-            content = images.home(given).read_bytes()
-    except ImportError:
-        raise
-    except Exception as error:
-        raise DataNotFound(f"{given} cannot be read ({error}); check the name.") from None
+    content = _list_content(given)
     try:
         if given.lower().endswith(".parquet"):
             table = need("pyarrow.parquet", "cluster", given).read_table(io.BytesIO(content))
@@ -171,6 +169,18 @@ def _columns(given: str) -> dict[str, Iterable[Any]]:
         raise
     except Exception as error:  # each reader has its own
         raise BadInput(f"{given} is not a table that can be read ({type(error).__name__}: {error}).") from None
+
+
+def _list_content(given: str) -> bytes:
+    try:
+        return _content(given).data if is_remote(given) else images.home(given).read_bytes()
+    except FileNotFoundError:
+        raise DataNotFound(f"no list {given}; check the name.") from None
+    except (ImportError, BadInput):
+        raise
+    except Exception as error:  # each kind of storage has errors of its own
+        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
+        raise BadInput(f"{given} cannot be read ({why}); check the name and your access to it.") from None
 
 
 def _plain_name(path: str) -> str:

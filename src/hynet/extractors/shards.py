@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import h5py
 
@@ -18,6 +18,7 @@ from ..errors import BadData, BadInput, UnreadableImage
 from ..images import Content
 from ..system import fingerprints
 from ..system.files import whole
+from ..system.processes import one_by_one
 from ..types import Array
 from . import PhotoExtractor
 from .collection import IndexRow, write_rows
@@ -29,8 +30,12 @@ from .settings import Settings
 from .standing import look
 
 EXTRACT = f"{__name__}:extract_batch"
+RECHECK = f"{__name__}:recheck"
 ASSEMBLE = f"{__name__}:assemble"
 LOOK = f"{__name__}:look_at"
+
+# What a shard or its parts know of a photo: nothing, what it is made of now, or something older
+Known = Literal["new", "kept", "changed", "quarantined"]
 
 
 @dataclass(frozen=True)
@@ -75,17 +80,16 @@ def extract_batch(task: PartTask, photos: Sequence[ListedPhoto]) -> dict[str, st
     extract = _opened(task.made.settings)
     unreadable = {}
     with _written_at_once(task.parts / f"{photos[0].place:03}.h5") as file:
-        for photo in photos:
+        for photo in one_by_one(photos):
             group = file.create_group(photo.name)
             try:
                 held = fetched(photo.address)
-                seen = _fingerprint(held, photo.mask)
+                group.attrs["fingerprint"] = _fingerprint(held, photo.mask)
                 features = extract_unmasked(extract, held, photo.mask)
             except BadInput as error:  # unreadable, a mask of another size, a photo like a thread
                 why = str(error) if isinstance(error, UnreadableImage) else f"{photo.address}: {error}"
                 group.attrs["unreadable"] = unreadable[photo.name] = why
                 continue
-            group.attrs["fingerprint"] = seen
             for key, column in columns(features, task.made.settings.precision).items():
                 group.create_dataset(key, data=column)
     return unreadable
@@ -97,40 +101,79 @@ def quarantine(shard: Shard, photo: ListedPhoto, why: str) -> None:
         file.create_group(photo.name).attrs["quarantined"] = why
 
 
+def recheck(shard: Shard, photos: Sequence[ListedPhoto]) -> list[Known]:
+    """Whether photos are what they were, by their content; of one that has gone, what is there is kept."""
+    noted: dict[str, str | None] = {}
+    quarantined: set[str] = set()
+    with ExitStack() as files:
+        for file in _newest_first(shard, files):
+            for photo in photos:
+                if photo.name in noted or photo.name not in file:
+                    continue
+                attributes = file[photo.name].attrs
+                noted[photo.name] = attributes.get("fingerprint")
+                if "quarantined" in attributes:
+                    quarantined.add(photo.name)
+    found: list[Known] = []
+    for photo in one_by_one(photos):
+        if photo.name not in noted:
+            found.append("new")
+        elif photo.name in quarantined:
+            found.append("quarantined")
+        else:
+            found.append("kept" if _content(photo) in (None, noted[photo.name]) else "changed")
+    return found
+
+
 def names_in_parts(parts: Path, names: Sequence[str]) -> set[str]:
     """The photos of a shard that an earlier run has done; a part that cannot be read is done again."""
-    found: set[str] = set()
+    return {name for some in _names_by_part(parts, names).values() for name in some}
+
+
+def drop_parts(parts: Path, names: Sequence[str], changed: Collection[str]) -> set[str]:
+    """Take away the parts that hold a photo which has changed since; all photos of theirs."""
+    dropped: set[str] = set()
+    for part, some in _names_by_part(parts, names).items():
+        if not some.isdisjoint(changed):
+            part.unlink()
+            dropped |= some
+    return dropped
+
+
+def _names_by_part(parts: Path, names: Sequence[str]) -> dict[Path, set[str]]:
+    found: dict[Path, set[str]] = {}
     for part in sorted(parts.glob("[0-9]*.h5")):
         try:
             with h5py.File(part) as file:
-                found |= {name for name in names if name in file}
+                found[part] = {name for name in names if name in file}
         except (OSError, RuntimeError, KeyError):
             part.unlink()
     return found
 
 
 def assemble(made: Made, shards: Sequence[Shard]) -> list[str]:
-    """The parts of a shard as one file, photos in the order of the list, and its rows of the index."""
-    for shard in shards:
+    """The parts of a shard as one file, photos in the order of the list, and its rows of the index.
+
+    What is in no part is taken from the shard as it was.
+    """
+    for shard in one_by_one(shards):
         rows = []
-        parts = sorted(shard.parts.glob("[0-9]*.h5"))
-        if shard.file.exists():  # by someone who was taken for dead
+        if shard.file.exists() and not shard.parts.exists():  # by someone who was taken for dead
             continue
-        with _written_at_once(shard.file) as file:
+        with ExitStack() as files, _written_at_once(shard.file) as file:
             file.attrs["settings"] = made.noted
             write_settings(file, made.ratio, made.thresholds)
-            for part in parts:
-                with open_features(part) as stored, reading(part):
-                    for name in shard.names:
-                        if name in stored and name not in file:
-                            stored.copy(name, file, name)
+            sources = list(_newest_first(shard, files))
             for name in shard.names:
-                if name not in file:
+                source = next((each for each in sources if name in each), None)
+                if source is None:
                     raise BadData(f"{shard.parts} lacks {name}; run the same command again.")
+                with reading(source.filename, name):
+                    source.copy(name, file, name)
                 rows.append(_row(shard, name, file[name]))
             write_rows(shard.file.with_suffix(".parquet"), rows)  # before the shard itself, which vouches for it
             vectors = shard.file.parent.parent / "vectors" / f"{shard.file.stem}.npy"
-            vectors.unlink(missing_ok=True)  # of a shard that was deleted to be made again
+            vectors.unlink(missing_ok=True)  # of what the shard held before
         shutil.rmtree(shard.parts, ignore_errors=True)
     return [shard.file.name for shard in shards]
 
@@ -138,12 +181,19 @@ def assemble(made: Made, shards: Sequence[Shard]) -> list[str]:
 def look_at(task: None, photos: Sequence[ListedPhoto]) -> list[tuple[Array, Array] | None]:
     """What tells whether photos were turned."""
     found: list[tuple[Array, Array] | None] = []
-    for photo in photos:
+    for photo in one_by_one(photos):
         try:
             found.append(look(fetched(photo.address)))
         except BadInput:  # who extracts will say so
             found.append(None)
     return found
+
+
+def _newest_first(shard: Shard, files: ExitStack) -> Iterator[Any]:
+    """The parts, opened, and the shard that they are newer than, if it is there."""
+    for path in [*sorted(shard.parts.glob("[0-9]*.h5")), shard.file]:
+        if path.exists():
+            yield files.enter_context(open_features(path))
 
 
 @contextmanager
@@ -161,7 +211,8 @@ def _row(shard: Shard, name: str, group: Any) -> IndexRow:
     where = f"{shard.file.parent.name}/{shard.file.name}"
     for status in ("unreadable", "quarantined"):
         if status in group.attrs:
-            return IndexRow(name, where, status=status, error=group.attrs[status])
+            seen = group.attrs.get("fingerprint", "")
+            return IndexRow(name, where, fingerprint=seen, status=status, error=group.attrs[status])
     return IndexRow(name, where, len(group["keypoints"]), group.attrs["fingerprint"], "done")
 
 
@@ -172,6 +223,14 @@ def _opened(settings: Settings) -> PhotoExtractor:
     if found != settings.weights:
         raise BadData(f"this worker has other weights of {settings.extractor or settings.descriptor}; copy them there.")
     return settings.open_extractor()
+
+
+def _content(photo: ListedPhoto) -> str | None:
+    """None where it cannot be read."""
+    try:
+        return _fingerprint(fetched(photo.address), photo.mask)
+    except BadInput:
+        return None
 
 
 def _fingerprint(held: Path | Content, mask: str | None) -> str:

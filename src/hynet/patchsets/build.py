@@ -22,14 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from .. import colmap
-from ..errors import BadInput, DataNotFound
+from ..errors import BadInput, CannotWrite, DataNotFound, HynetError, MissingExtra
 from ..system import fingerprints
 from ..system.batches import Batch, Failed, done
 from ..system.cluster import Cluster
 from ..system.files import make_folder
 from ..system.locks import alone
 from ..system.machine import cores, use_cores
-from ..system.processes import end_with
+from ..system.processes import end_with, one_by_one
 from ..types import Progress, silent
 from . import assembly
 from .part import PatchSettings as PatchSettings
@@ -166,16 +166,25 @@ def _make_parts_on(
     progress(0, len(todo), "reconstructing")
     for count, (batch, result) in enumerate(done(cluster, source), start=1):
         name, folder = batch.items[0]
-        if isinstance(result, Failed):
-            write_failed(name, folder, parts, settings, result.why)
+        why = result.why if isinstance(result, Failed) else result[0]
+        if why is not None:
+            write_failed(name, folder, parts, settings, why)
         progress(count, len(todo), name)
 
 
-def make_scenes(context: tuple[Path, PatchSettings, int], scenes: Sequence[tuple[str, Path]]) -> None:
-    """In a worker."""
+def make_scenes(context: tuple[Path, PatchSettings, int], scenes: Sequence[tuple[str, Path]]) -> list[str | None]:
+    """In a worker: why each scene failed, if it did. What is the worker's own fault is raised: another may do it."""
     parts, settings, mapping_threads = context
-    for name, folder in scenes:
-        make_part(name, folder, parts, settings, 1, mapping_threads)
+    reasons: list[str | None] = []
+    for name, folder in one_by_one(scenes):
+        try:
+            make_part(name, folder, parts, settings, 1, mapping_threads)
+            reasons.append(None)
+        except (CannotWrite, MissingExtra):
+            raise
+        except HynetError as error:
+            reasons.append(str(error))
+    return reasons
 
 
 def _make_part_apart(

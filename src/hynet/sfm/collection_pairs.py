@@ -18,6 +18,7 @@ from ..matchers.verification import verify
 from ..system.batches import Batch, Failed, done
 from ..system.cluster import Cluster
 from ..system.files import whole
+from ..system.processes import one_by_one
 from ..types import Array, Features, Progress, silent
 from .neighbours import EXACT, alike, nearest
 from .pairs import unique_pairs
@@ -137,7 +138,7 @@ def _in_runs(count: int, check: int) -> list[int]:
 def count_inliers(features: Path, pairs: Sequence[tuple[str, str, int, int]]) -> list[int]:
     """In a worker: of each pair, matches that agree on one epipolar geometry."""
     counts, seen = [], stamp(features)
-    for first, second, *_ in pairs:
+    for first, second, *_ in one_by_one(pairs):
         a, b = _read(features, seen, first), _read(features, seen, second)
         found = Consensus()(a, b)
         counts.append(len(verify(a, b, found, "fundamental").matches) if len(found) >= VERIFIED else 0)

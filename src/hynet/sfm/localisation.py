@@ -30,7 +30,7 @@ from ..system import fingerprints
 from ..system.files import make_folder, whole
 from ..system.locks import alone
 from ..types import Array, Features, Progress, silent
-from .retrieval import PhotoVectors
+from .retrieval import learn_vectors
 
 NEIGHBOURS = 10  # photos of the map that a query is matched with
 INLIER_PIXELS = 0.005  # of the longer side: 8 pixels of 1600
@@ -125,8 +125,7 @@ class Map:
         files = [fingerprints.content(path) for path in sorted(folder.iterdir()) if path.stem in MODEL]
         self.fingerprint = fingerprints.values([files, str(extractor), camera, neighbours])
         names = list(self._photos)
-        self._vectors = PhotoVectors.learn(names, lambda name: self._read(name).descriptors)
-        self._rows = np.stack([self._vectors(self._read(name).descriptors) for name in names])  # (V, n)
+        self._vectors, self._rows = learn_vectors(names, lambda name: self._read(name).descriptors)
         self._features = lru_cache(maxsize=IN_MEMORY)(self._read)
 
     def locate(self, photo: str | Path | Array, camera: str | None = None) -> Located:

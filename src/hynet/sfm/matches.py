@@ -22,6 +22,7 @@ from ..matchers import Matcher
 from ..matchers.hloc_matches import MatchesFile
 from ..system.batches import Batch, Failed, done
 from ..system.cluster import Cluster
+from ..system.processes import one_by_one
 from ..types import Array, Features, Matches, Progress, silent
 
 Key = TypeVar("Key")
@@ -128,7 +129,7 @@ def _by_cluster(
 def match_batch(task: MatchTask, pairs: Sequence[CameraPair]) -> list[tuple[Array, Any]]:
     """In a worker: matches (K, 2) uint32 and COLMAP's geometry of each pair."""
     results, seen = [], stamp(task.features)
-    for pair in pairs:
+    for pair in one_by_one(pairs):
         a, b = _read(task.features, seen, pair.first), _read(task.features, seen, pair.second)
         found = task.matcher(a, b).indices
         first, second = verifiable(pair.camera, a.keypoints.frames), verifiable(pair.other_camera, b.keypoints.frames)

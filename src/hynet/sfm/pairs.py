@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadInput, DataNotFound, choose, need
-from ..types import Array
+from ..types import Array, Progress, silent
 from .neighbours import alike
-from .retrieval import NothingToLearn, PhotoVectors, Read
+from .retrieval import NothingToLearn, Read, learn_vectors
 
 Pair = tuple[str, str]  # names of two photos
 
@@ -24,13 +24,13 @@ NEXT = 20  # photos of a sequence that each is matched with
 NEIGHBOURS = 50  # docs/scale.md has the recall of verified pairs that it was chosen by
 
 
-def choose_pairs(how: str, names: Sequence[str], descriptors: Read) -> list[Pair]:
+def choose_pairs(how: str, names: Sequence[str], descriptors: Read, progress: Progress = silent) -> list[Pair]:
     """how: "auto", "exhaustive", "sequence", "retrieval", or the path of a file with two names a line.
 
     Pairs in a file of photos that are not among the names, since they could not be read, are left out.
     """
     if how in WAYS:
-        return each_once(WAYS[how](names, descriptors), names)
+        return each_once(WAYS[how](names, descriptors, progress), names)
     known = set(names)
     return each_once((pair for pair in from_file(Path(how)) if known.issuperset(pair)), names)
 
@@ -55,16 +55,17 @@ def sequence(names: Sequence[str], neighbours: int = NEXT) -> list[Pair]:
     return [(first, second) for k, first in enumerate(ordered) for second in ordered[k + 1 : k + 1 + neighbours]]
 
 
-def retrieval(names: Sequence[str], descriptors: Read, neighbours: int = NEIGHBOURS) -> list[Pair]:
+def retrieval(
+    names: Sequence[str], descriptors: Read, progress: Progress = silent, *, neighbours: int = NEIGHBOURS
+) -> list[Pair]:
     """Each with the so many that look most alike, by one vector per photo."""
     # Small products: where the cores are shared, a second thread costs more than it saves.
     with need("threadpoolctl", "sfm", "reconstruction").threadpool_limits(1, "blas"):
         try:
-            learnt = PhotoVectors.learn(names, descriptors)
+            _, vectors = learn_vectors(names, descriptors, progress)
         except NothingToLearn:
             return []  # nor to match
-        vectors = np.stack([learnt(descriptors(name)) for name in names])
-        rows, _ = alike(vectors, neighbours)
+        rows, _ = alike(vectors, neighbours, progress=progress)
     # -1 where an index found fewer than asked for
     return [(names[row], names[other]) for row, others in enumerate(rows) for other in others if other >= 0]
 
@@ -108,9 +109,13 @@ def each_once(pairs: Iterable[Pair], names: Sequence[str]) -> list[Pair]:
     return [(names[a], names[b]) for a, b in sorted(ordered)]
 
 
-WAYS: Mapping[str, Callable[[Sequence[str], Read], list[Pair]]] = {
-    "auto": lambda names, read: exhaustive(names) if len(names) <= EXHAUSTIVE else retrieval(names, read),
-    "exhaustive": lambda names, read: exhaustive(names),
-    "sequence": lambda names, read: sequence(names),
+def _auto(names: Sequence[str], descriptors: Read, progress: Progress) -> list[Pair]:
+    return exhaustive(names) if len(names) <= EXHAUSTIVE else retrieval(names, descriptors, progress)
+
+
+WAYS: Mapping[str, Callable[[Sequence[str], Read, Progress], list[Pair]]] = {
+    "auto": _auto,
+    "exhaustive": lambda names, read, progress: exhaustive(names),
+    "sequence": lambda names, read, progress: sequence(names),
     "retrieval": retrieval,
 }

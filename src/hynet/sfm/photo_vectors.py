@@ -21,8 +21,9 @@ from ..system.batches import Batch, Failed, done
 from ..system.cluster import Cluster
 from ..system.files import make_folder, whole
 from ..system.locks import alone
+from ..system.processes import one_by_one
 from ..types import Array, Progress, silent
-from .retrieval import PhotoVectors
+from .retrieval import PhotoVectors, learn_vectors
 
 SHARD_SECONDS = 3600.0
 
@@ -30,13 +31,8 @@ SHARD_SECONDS = 3600.0
 def vectors_of(features: Path, cluster: Cluster, progress: Progress = silent) -> tuple[list[str], Array]:
     """The photos, and unit rows (V, n)."""
     if not is_collection(features):
-        names = h5_names(features)
-        learnt = _learn(features, names)
-        rows = []
-        for count, name in enumerate(names, start=1):
-            rows.append(learnt(_descriptors(features, name)))
-            progress(count, len(names), "photo vectors")
-        return names, np.stack(rows)
+        names = _enough(features, h5_names(features))
+        return names, learn_vectors(names, partial(_descriptors, features), progress)[1]
     with alone(make_folder(features / "vectors")):
         return _of_collection(features, cluster, progress)
 
@@ -45,7 +41,8 @@ def _of_collection(features: Path, cluster: Cluster, progress: Progress) -> tupl
     shards = _photos_by_shard(features)
     names = [name for photos in shards.values() for name in photos]
     if not (features / "vectors" / "learnt.npz").exists():
-        learnt = _learn(features, names)
+        progress(0, len(names), "learning the vectors")
+        learnt = PhotoVectors.learn(_enough(features, names), partial(_descriptors, features))
         with whole(features / "vectors" / "learnt.npz") as temporary:
             np.savez(temporary, words=learnt.words, mean=learnt.mean, directions=learnt.directions)
     missing = iter([shard for shard in shards if not _file(features, shard).exists()])
@@ -71,7 +68,7 @@ def describe_shards(features: Path, shards: Sequence[str]) -> None:
     """In a worker: the vectors of each shard's photos into a file."""
     file = features / "vectors" / "learnt.npz"
     learnt = _learnt(file, file.stat().st_mtime_ns)
-    for shard in shards:
+    for shard in one_by_one(shards):
         rows_of = read_index((features / shard).with_suffix(".parquet"), ["photo", "status"])
         names = [name for name, status in zip(*rows_of.values(), strict=True) if status == "done"]
         rows = np.stack([learnt(_descriptors(features, name)) for name in names])
@@ -79,10 +76,10 @@ def describe_shards(features: Path, shards: Sequence[str]) -> None:
             np.save(temporary, rows)
 
 
-def _learn(features: Path, names: Sequence[str]) -> PhotoVectors:
+def _enough(features: Path, names: list[str]) -> list[str]:
     if len(names) < 2:
         raise BadInput(f"{features} holds {len(names)} photos; pairs need two.")
-    return PhotoVectors.learn(names, partial(_descriptors, features))
+    return names
 
 
 def _descriptors(features: Path, name: str) -> Array:

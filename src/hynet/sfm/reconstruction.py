@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from .. import colmap, images
 from ..colmap import NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
-from ..extractors.collecting import extract_collection, forget
+from ..extractors.collecting import extract_collection
 from ..extractors.folder import extract_all, find_masks, name_photos
-from ..extractors.hloc_file import FeaturesFile, are_features, h5_fingerprints, h5_names, read_h5
+from ..extractors.hloc_file import FeaturesFile, are_features, h5_names, read_h5
 from ..extractors.settings import Settings
 from ..matchers.consensus import Consensus
 from ..matchers.hloc_matches import MatchesFile
@@ -96,13 +95,19 @@ def reconstruct(
     masks = find_masks(settings.mask, named) if features is None else {}
     with alone(make_folder(out)), says_what_is_kept(out):
         note = note_of_run(out, Path(photos), file, _options(settings, features, matches, ratio, camera), overwrite)
-        contents = {name: fingerprints.photo(photo, masks.get(name)) for name, photo in named.items()}
+        contents = {}
+        for count, (name, photo) in enumerate(named.items(), start=1):
+            contents[name] = fingerprints.photo(photo, masks.get(name))
+            progress(count, len(named), "checking")
         check_photos(out, contents, overwrite)
         if extract is None:
             unreadable = _missing(named, file)
         elif cluster is not None:
-            unreadable = _collect(photos, file, contents, settings, cluster, overwrite, progress)
-            unreadable = _enough(len(named), unreadable)
+            collected = extract_collection(
+                [photos], file, settings, cluster=cluster, overwrite=overwrite, progress=progress
+            )
+            wrong = {**collected.unreadable, **collected.quarantined}
+            unreadable = _enough(len(named), {name: why for name, why in wrong.items() if name in named})
         else:
             done = extract_all(
                 photos, file, settings, jobs=jobs, extract=extract, overwrite=overwrite, progress=progress
@@ -112,8 +117,8 @@ def reconstruct(
         seen = {name: contents[name] for name in readable}
         write_json(out / "photos.json", {**note, "unreadable": unreadable, "contents": seen})
         with colmap.opened(out / "database.db") as store:
-            _add_photos(store, readable, file, camera)
-            chosen = _chosen_pairs(pairs, store, file, matched)
+            _add_photos(store, readable, file, camera, progress)
+            chosen = _chosen_pairs(pairs, store, file, matched, progress)
             _LOG.info("matching %d pairs of %d photos", len(chosen), len(store.names))
             matcher = Consensus() if ratio is None else Nearest(ratio)
             match_all(
@@ -197,27 +202,6 @@ def _options(
 # --- Features and pairs ---
 
 
-def _collect(
-    photos: Path,
-    file: Path,
-    contents: Mapping[str, str | None],
-    settings: Settings,
-    cluster: Cluster,
-    overwrite: bool,
-    progress: Progress,
-) -> dict[str, str]:
-    """Which of the photos could not be used, and why. A collection keeps what it has, so changed photos are redone."""
-    extract = partial(
-        extract_collection, [photos], file, settings, cluster=cluster, overwrite=overwrite, progress=progress
-    )
-    collected = extract()
-    if changed := {name for name, seen in h5_fingerprints(file).items() if contents.get(name, seen) != seen}:
-        forget(file, changed)
-        collected = extract()
-    wrong = {**collected.unreadable, **collected.quarantined}
-    return {name: why for name, why in wrong.items() if name in contents}
-
-
 def _enough(count: int, unreadable: Mapping[str, str]) -> dict[str, str]:
     """Which photos could not be read, and why, if that leaves two."""
     if count - len(unreadable) < 2:
@@ -240,7 +224,9 @@ def _missing(photos: Mapping[str, Path], file: Path) -> dict[str, str]:
     return missing
 
 
-def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: str | Mapping[str, str]) -> None:
+def _add_photos(
+    store: Store, photos: Mapping[str, Path], file: Path, camera: str | Mapping[str, str], progress: Progress
+) -> None:
     """Those that are not there yet, all at once, so that a killed run cannot change their order."""
     known = set(store.names)
     new = [name for name in photos if name not in known]
@@ -249,7 +235,8 @@ def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: st
     alike = {each: number for number, each in cameras.items()}  # of one size and EXIF focal length
     of_size = {each.size: number for number, each in cameras.items()}
     with store.transaction():
-        for name in new:
+        for count, name in enumerate(new, start=1):
+            progress(count, len(new), "storing keypoints")
             features = read_h5(file, name, photos[name])
             if features.descriptors.shape[1] != width:
                 raise BadData(f"{file} holds descriptors of sizes {width} and {features.descriptors.shape[1]}.")
@@ -264,12 +251,14 @@ def _add_photos(store: Store, photos: Mapping[str, Path], file: Path, camera: st
             store.add_photo(name, number, features.keypoints.frames)
 
 
-def _chosen_pairs(pairs: str, store: Store, file: Path, matched: MatchesFile | None) -> list[tuple[str, str]]:
+def _chosen_pairs(
+    pairs: str, store: Store, file: Path, matched: MatchesFile | None, progress: Progress
+) -> list[tuple[str, str]]:
     """The earlier photo first; only those that were matched, where matches are given."""
     if matched is not None and pairs == "auto":
         known = set(store.names)
         return pairing.each_once((pair for pair in matched.pairs() if known.issuperset(pair)), store.names)
-    chosen = pairing.choose_pairs(pairs, store.names, lambda name: read_h5(file, name).descriptors)
+    chosen = pairing.choose_pairs(pairs, store.names, lambda name: read_h5(file, name).descriptors, progress)
     return chosen if matched is None else [pair for pair in chosen if pair in matched]
 
 

@@ -1,19 +1,20 @@
 """One vector per photo, by which photos of one place are found: VLAD (Jegou et al. 2010) with each word normalised
 (Arandjelovic & Zisserman 2013), from a photo's own descriptors.
 
-    vectors = PhotoVectors.learn(names, read)       # read(name) -> (N, D) descriptors
-    vectors(descriptors)                            # unit, some 512 numbers; more alike is a larger product
+    learnt, rows = learn_vectors(names, read)       # read(name) -> (N, D) descriptors; a unit row a photo
+    learnt(descriptors)                             # unit, some 512 numbers; more alike is a larger product
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
 from ..errors import BadInput
-from ..types import Array
+from ..types import Array, Progress, silent
 
 Read = Callable[[str], Array]  # name -> (N, D) descriptors
 
@@ -53,6 +54,18 @@ class PhotoVectors:
     def __call__(self, descriptors: Array) -> Array:
         """(N, D) -> unit (n,) float32."""
         return _unit((vlad(descriptors, self.words) - self.mean) @ self.directions).astype(np.float32)
+
+
+def learn_vectors(names: Sequence[str], descriptors: Read, progress: Progress = silent) -> tuple[PhotoVectors, Array]:
+    """How photos become vectors, learnt from some of them, and the unit rows of all: (V, n)."""
+    reads, total = count(1), 2 * len(_some(len(names))) + len(names)
+
+    def read(name: str) -> Array:
+        progress(next(reads), total, "photo vectors")
+        return descriptors(name)
+
+    learnt = PhotoVectors.learn(names, read)
+    return learnt, np.stack([learnt(read(name)) for name in names])
 
 
 def vocabulary(sample: Array, words: int = WORDS) -> Array:

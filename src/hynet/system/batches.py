@@ -25,8 +25,9 @@ class Batch:
     function: str
     context: Any
     items: tuple[Any, ...]
-    seconds: float  # it may take, for each item
+    seconds: float  # that each item may take; the function goes through them by `processes.one_by_one`
     tries: int = 0
+    failed_before: bool = False  # in an earlier run: that it does again says nothing about the cluster
 
     def halves(self) -> list[Batch]:
         middle = len(self.items) // 2
@@ -53,9 +54,7 @@ def done(cluster: Cluster, source: Callable[[], Batch | None]) -> Iterator[tuple
             batch = again.popleft() if again else source()
             if batch is None:
                 break
-            cluster.submit(
-                tickets, batch.function, batch.context, batch.items, seconds=batch.seconds * len(batch.items)
-            )
+            cluster.submit(tickets, batch.function, batch.context, batch.items, seconds=batch.seconds)
             under_way[tickets] = batch
             tickets += 1
         if not under_way:
@@ -78,7 +77,7 @@ def done(cluster: Cluster, source: Callable[[], Batch | None]) -> Iterator[tuple
         elif batch.tries + 1 < TRIES:
             again.append(replace(batch, tries=batch.tries + 1))
         else:
-            failures += 1
+            failures += not batch.failed_before
             if failures >= ALL_FAIL and not successes:
                 raise BadInput(f"nothing can be done, the first {failures} tasks all failed: {outcome.why}")
             yield batch, Failed(outcome.why)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import BadInput, HynetError
+from ..errors import BadInput, CannotWrite, HynetError
 
 # Full disks, quotas, limits on a file's size, broken media
 CANNOT_GROW = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -29,7 +29,7 @@ def whole(path: str | Path) -> Iterator[Path]:
         # Keep the suffix: cv2.imwrite and others choose the format by it.
         handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
     except OSError as error:
-        raise BadInput(f"cannot write {path}: {error.strerror}; choose another place.") from None
+        raise CannotWrite(f"cannot write {path}: {error.strerror}; choose another place.") from None
     os.close(handle)
     temporary = Path(name)
     try:
@@ -40,13 +40,13 @@ def whole(path: str | Path) -> Iterator[Path]:
             if isinstance(error, HynetError) or error.errno not in (*CANNOT_GROW, None):
                 raise
             why = error.strerror or error
-            raise BadInput(f"cannot write {path}: {why}; make room or choose another place.") from None
+            raise CannotWrite(f"cannot write {path}: {why}; make room or choose another place.") from None
         _on_disk(temporary)  # a power cut after the renaming must not leave an empty file
         temporary.chmod(0o666 & ~_umask())  # mkstemp makes files private; the result is an ordinary file
         try:
             os.replace(temporary, path)
         except OSError as error:
-            raise BadInput(f"cannot write {path}: {error.strerror}; choose another place.") from None
+            raise CannotWrite(f"cannot write {path}: {error.strerror}; choose another place.") from None
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -57,9 +57,9 @@ def _ordinary(path: Path) -> Path:
         path = path.resolve() if path.is_symlink() else path
         special = path.exists() and not path.is_file() and not path.is_dir()
     except (OSError, RuntimeError):  # links in a circle
-        raise BadInput(f"cannot write {path}: its links lead nowhere; choose another place.") from None
+        raise CannotWrite(f"cannot write {path}: its links lead nowhere; choose another place.") from None
     if special:
-        raise BadInput(f"cannot write {path}: it is a device or a pipe; choose the name of a file.")
+        raise CannotWrite(f"cannot write {path}: it is a device or a pipe; choose the name of a file.")
     return path
 
 
@@ -74,7 +74,7 @@ def _on_disk(path: Path) -> None:
         raise  # who was given the temporary file has lost it
     except OSError as error:
         if error.errno in CANNOT_GROW:
-            raise BadInput(f"cannot write {path}: {error.strerror}; make room or choose another place.") from None
+            raise CannotWrite(f"cannot write {path}: {error.strerror}; make room or choose another place.") from None
 
 
 def as_path(given: Any, what: str) -> Path:
@@ -90,7 +90,7 @@ def make_folder(path: str | Path) -> Path:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BadInput(f"cannot write to {path}: {error.strerror}; choose another folder.") from None
+        raise CannotWrite(f"cannot write to {path}: {error.strerror}; choose another folder.") from None
     return path
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ..errors import BadInput
+from ..errors import BadInput, CannotWrite
 
 try:
     import fcntl
@@ -44,7 +44,7 @@ def _locked(lock: Path, target: Path, wait: bool) -> int | None:
             lock.parent.mkdir(parents=True, exist_ok=True)
             file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         except OSError as error:
-            raise BadInput(f"cannot write {target}: {error.strerror}; choose another place.") from None
+            raise CannotWrite(f"cannot write {target}: {error.strerror}; choose another place.") from None
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:

@@ -4,6 +4,7 @@
         helper.call("package.module:function", value, option=2)
 
 The process starts with the first call, or with `start`, and waits for the next one until it is closed or we end.
+A function that does many things goes through them by `one_by_one`: the limit of its call then holds for each of them.
 """
 
 from __future__ import annotations
@@ -17,11 +18,16 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, BinaryIO, TypeVar
 
 from ..errors import HynetError
 from .machine import few_threads, use_cores
+
+Item = TypeVar("Item")
+
+_answers: BinaryIO | None = None  # of a helper, to who called it
 
 
 class EndedEarly(HynetError, RuntimeError):
@@ -63,7 +69,10 @@ class Helper:
             raise EndedEarly("the work was stopped.")
 
     def call(self, function: str, *values: Any, seconds: float | None = None, **options: Any) -> Any:
-        """What "module:function" returns or raises there. Whatever interrupts us ends the process."""
+        """What "module:function" returns or raises there. Whatever interrupts us ends the process.
+
+        seconds: that it may take, or each item that it goes through by `one_by_one`.
+        """
         self.start()
         with self._lock:
             process = self._process
@@ -71,26 +80,24 @@ class Helper:
                 raise EndedEarly("the work was stopped.")
             assert process.stdin is not None
             assert process.stdout is not None
-            late = threading.Event()
-            limit = threading.Timer(seconds, _end_late, (process, late)) if seconds is not None else None
-            if limit:
-                limit.start()
+            watchdog = _Watchdog(process, seconds)
             try:
                 pickle.dump((function, values, options), process.stdin, pickle.HIGHEST_PROTOCOL)
                 process.stdin.flush()
-                result, error = pickle.load(process.stdout)
+                while (answer := pickle.load(process.stdout)) is None:  # the next item
+                    watchdog.restart()
+                result, error = answer
             except (EOFError, OSError, pickle.UnpicklingError):
                 code = process.wait()
                 self.close()
-                if late.is_set():
+                if watchdog.has_killed:
                     raise EndedEarly(f"{function} took more than {seconds:g} seconds.") from None
                 raise EndedEarly(f"the process that ran {function} ended early ({_how(code)}).") from None
             except BaseException:
                 self.close()  # its answer would be taken for that of the next call
                 raise
             finally:
-                if limit:
-                    limit.cancel()
+                watchdog.cancel()
         if error is not None:
             raise error
         return result
@@ -128,15 +135,47 @@ class Helper:
         self.close()
 
 
-def _end_late(process: subprocess.Popen[bytes], late: threading.Event) -> None:
-    late.set()
-    process.kill()
+class _Watchdog:
+    """Kills a process that takes longer than so many seconds; None: never."""
+
+    def __init__(self, process: subprocess.Popen[bytes], seconds: float | None) -> None:
+        self.has_killed = False
+        self._process = process
+        self._seconds = seconds
+        self._timer: threading.Timer | None = None
+        self.restart()
+
+    def restart(self) -> None:
+        self.cancel()
+        if self._seconds is not None:
+            self._timer = threading.Timer(self._seconds, self._kill)
+            self._timer.start()
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _kill(self) -> None:
+        self.has_killed = True
+        self._process.kill()
+
+
+# --- In the process ---
+
+
+def one_by_one(items: Iterable[Item]) -> Iterator[Item]:
+    """Each item in turn; in a helper, the time that its call may take begins anew with every one."""
+    for item in items:
+        if _answers is not None:
+            _send(_answers, None)
+        yield item
 
 
 def serve(parent: int, memory: int | None = None, threads: int | None = None) -> None:
     """The life of a helper: read a call, answer it, until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
-    calls, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    global _answers
+    calls, _answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # libraries print, and our answers are not for them
     if memory is not None:
         limit_memory(memory)
@@ -154,8 +193,12 @@ def serve(parent: int, memory: int | None = None, threads: int | None = None) ->
             answer = getattr(importlib.import_module(module), name)(*values, **options), None
         except Exception as error:
             answer = None, _portable(error)
-        pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
-        answers.flush()
+        _send(_answers, answer)
+
+
+def _send(answers: BinaryIO, answer: tuple[Any, BaseException | None] | None) -> None:
+    pickle.dump(answer, answers, pickle.HIGHEST_PROTOCOL)
+    answers.flush()
 
 
 def end_with(parent: int) -> None:

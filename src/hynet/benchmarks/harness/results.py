@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -91,14 +92,23 @@ def _file_name(model: str) -> str:
     return Path(model).name if os.sep in model else model
 
 
-def prepare(out: Path) -> None:
-    """Say before the hours of work that nothing can be written there."""
+@contextmanager
+def prepared(out: Path) -> Iterator[None]:
+    """Say before the hours of work that nothing can be written there. What fails at once leaves no empty folder."""
+    is_new = not out.exists()
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(f"cannot write into {out}: {error.strerror}; choose another folder.") from None
     if not os.access(out, os.W_OK | os.X_OK):
         raise BadInput(f"cannot write into {out}: no permission; choose another folder.")
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # it holds something
+                out.rmdir()
+        raise
 
 
 def write(evaluation: Evaluation, out: Path, command: str = "") -> list[Path]:

@@ -1,0 +1,85 @@
+"""Neighbours of many vectors, found as `hynet pairs` does: seconds, memory and recall as JSON, for studies/scale.py.
+
+Usage: python studies/scale_vectors.py COUNT VECTORS.npy
+
+So many unit vectors are made by perturbing those in the file, real ones, each by noise of 0.2 to 1 times its length.
+Recall is of the 50 true neighbours of 1,000 of them. It runs in a process of its own, whose memory is that of this
+number of vectors.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from hynet.sfm import neighbours
+from hynet.system.machine import cores
+
+NEIGHBOURS, QUERIES = 50, 1000
+TOGETHER = 10_000  # vectors made at once
+
+
+def perturbed(real: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """(V, n) unit rows -> (count, n) unit rows."""
+    vectors = np.empty((count, real.shape[1]), np.float32)
+    for start in range(0, count, TOGETHER):
+        some = real[rng.integers(len(real), size=min(TOGETHER, count - start))]
+        noise = rng.normal(size=some.shape) / np.sqrt(some.shape[1]) * rng.uniform(0.2, 1, (len(some), 1))
+        moved = some + noise
+        vectors[start : start + len(some)] = moved / np.linalg.norm(moved, axis=1, keepdims=True)
+    return vectors
+
+
+def recall(vectors: np.ndarray, found: np.ndarray, queries: np.ndarray) -> float:
+    """The share of the true neighbours that are among those found."""
+    shares = []
+    for query in queries:
+        similar = vectors @ vectors[query]
+        similar[query] = -np.inf
+        true = np.argpartition(-similar, NEIGHBOURS)[:NEIGHBOURS]
+        shares.append(len(set(true.tolist()) & set(found[query].tolist())) / NEIGHBOURS)
+    return float(np.mean(shares))
+
+
+class Told:
+    """Progress on stderr, once a minute."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, done: int, total: int, what: str) -> None:
+        if time.monotonic() - self._last > 60:
+            self._last = time.monotonic()
+            print(f"  {what}: {done:,} of {total:,}", file=sys.stderr, flush=True)
+
+
+def most_memory() -> float:
+    """MB that were resident at the peak so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def main() -> None:
+    count, rng = int(sys.argv[1]), np.random.default_rng(0)
+    vectors = perturbed(np.load(Path(sys.argv[2])), count, rng)
+    before, began = most_memory(), time.monotonic()
+    found, _ = neighbours.nearest(vectors, NEIGHBOURS, progress=Told())
+    told = {
+        "seconds": time.monotonic() - began,
+        "vectors": vectors.nbytes / 1e6,
+        "before": before,
+        "peak": most_memory(),
+        "recall": recall(vectors, found, rng.choice(count, QUERIES, replace=False)),
+        "exact": count <= neighbours.EXACT,
+        "threads": int(os.environ.get("OMP_NUM_THREADS") or len(cores())),
+    }
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main()
