@@ -22,7 +22,7 @@ from hynet.colmap import Camera
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.patchsets import build as patchsets
-from hynet.patchsets import correspondence
+from hynet.patchsets import correspondence, part
 from hynet.sfm import sift_for_patches as sfm
 from hynet.system.cluster import open_cluster
 from hynet.types import Array, Keypoints, PatchSet
@@ -152,7 +152,7 @@ def test_a_cluster_makes_the_same_set(made, photos: Path, tmp_path: Path):
 
 def test_a_scene_that_fails_on_a_cluster_is_skipped_and_no_worker_is_blamed(made, photos: Path, tmp_path: Path):
     settings, parts = patchsets.PatchSettings(max_keypoints=1200), tmp_path / ".parts"
-    begun = patchsets._work_folder("planes", patchsets._files(photos / "planes"), parts, settings)
+    begun = part._work_folder("planes", part.files_of(photos / "planes"), parts, settings)
     (begun / "photos").mkdir()
     (begun / "photos" / "00000.png").write_bytes(b"as a power cut leaves it")
     other = shutil.copytree(made[0] / ".parts" / "planes", parts / "other") / "part.json"  # to write a set of
