@@ -1,7 +1,7 @@
 """Photos of many places in one folder, reconstructed by retrieval: are places glued together that are not one?
 
 Usage: python studies/joined_scenes.py OUT SCENE_FOLDER... [--model default] [--keypoints 1024] [--pairs retrieval]
-           [--mapper incremental] [--threads 1] [--jobs 0] [--most PHOTOS_PER_SCENE]
+           [--mapper incremental] [--threads 1] [--jobs 0] [--most PHOTOS_PER_SCENE] [--write docs/scale.md]
 
 Links the photos of all scenes into OUT/photos/SCENE/, reconstructs that folder in OUT/model, and says how many pairs of
 one scene and of two were verified, and whose photos are in each of the models that the mapper finds (`hynet
@@ -19,6 +19,8 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+from scale_tables import write_tables
 
 from hynet import colmap, images
 from hynet.colmap import NotReconstructed
@@ -101,6 +103,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=0)
     parser.add_argument("--most", type=int)
+    parser.add_argument("--write", type=Path)
     asked = parser.parse_args()
     count = link(asked.scenes, asked.out / "photos", asked.most)
     clock = Clock(asked.out / "seconds.json")
@@ -137,14 +140,27 @@ def main() -> None:
     }
     with whole(asked.out / "joined.json") as temporary:
         temporary.write_text(json.dumps(told, indent=1))
-    print(
-        f"{count} photos of {len(asked.scenes)} scenes, {told['seconds']} s\n"
-        f"{len(funnel.matches):,} pairs matched ({told['of_all_pairs']:.0%} of all), {len(verified):,} with "
-        f"{VERIFIED} inliers or more, {len(across)} of them of two scenes: {across[:10]}\n"
-        f"{told['glued']} of {len(models)} models hold photos of two scenes.\n\n| model | photos by scene |\n|---|---|"
-    )
-    for number, scenes in enumerate(models, start=1):
-        print(f"| {number} | {', '.join(f'{scene} {photos}' for scene, photos in scenes.items())} |")
+    text = table(told)
+    print(f"{text}\n\npairs of two scenes: {told['verified_across_scenes'][:10]}")
+    if asked.write:
+        write_tables(asked.write, {"joined": text})
+
+
+def table(told: dict[str, Any]) -> str:
+    """What was found, for people."""
+    across = len(told["verified_across_scenes"])
+    spent = ", ".join(f"{step} {seconds:,} s" for step, seconds in told["seconds"].items())
+    lines = [
+        f"{told['photos']} photos of {told['scenes']} scenes: {told['pairs_matched']:,} pairs matched "
+        f"({told['of_all_pairs']:.0%} of all), {told['verified']:,} with {VERIFIED} inliers or more, {across} of them "
+        f"of two scenes; {told['glued']} of {len(told['models'])} models hold photos of two scenes. {spent}.",
+        "",
+        "| model | photos by scene |",
+        "|---|---|",
+    ]
+    for number, scenes in enumerate(told["models"], start=1):
+        lines.append(f"| {number} | {', '.join(f'{scene} {photos}' for scene, photos in scenes.items())} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

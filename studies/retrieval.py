@@ -2,7 +2,7 @@
 sfm/pairs.NEIGHBOURS and the limits of sfm/collection_pairs were chosen by, and how they do on other scenes.
 
 Usage: python studies/retrieval.py OUT SCENE_FOLDER... [--neighbours 10 20 30 50] [--model default] [--keypoints 1024]
-           [--most PHOTOS_PER_SCENE] [--jobs 0]
+           [--most PHOTOS_PER_SCENE] [--jobs 0] [--write docs/scale.md]
 
 Each folder is a scene of a place of its own. Their photos are extracted into OUT/collection, upright; all pairs of one
 scene are matched and verified, and a pair of two scenes cannot be right. Recall is over the pairs with at least 15
@@ -23,6 +23,7 @@ from typing import Any
 
 import cv2
 import numpy as np
+from scale_tables import write_tables
 
 from hynet import images
 from hynet.extractors.collecting import extract_collection
@@ -142,6 +143,7 @@ def main() -> None:
     parser.add_argument("--keypoints", type=int, default=1024)
     parser.add_argument("--most", type=int)
     parser.add_argument("--jobs", type=int, default=0)
+    parser.add_argument("--write", type=Path)
     asked = parser.parse_args()
     collection = asked.out / "collection"
     photos = write_list(asked.out / "photos.csv", asked.scenes, asked.most)
@@ -163,20 +165,34 @@ def main() -> None:
         temporary.write_text(
             json.dumps({**told, "verified": verified, "recall": rows, "similarity": quantiles}, indent=1)
         )
-    print(
-        f"{len(names)} photos of {len(asked.scenes)} scenes, {len(inliers):,} pairs tried, {verified['15']:,} with 15 "
-        f"inliers, {verified['30']:,} with 30\n\n| neighbours | pairs | of all pairs | recall, 15 inliers | recall, 30 "
-        "inliers | worst scene |\n|---|---|---|---|---|---|"
+    counted = (
+        f"{len(names)} photos of {len(asked.scenes)} scenes ({', '.join(told['scenes'])}), {len(inliers):,} pairs "
+        f"tried, {verified['15']:,} with 15 inliers, {verified['30']:,} with 30."
     )
+    text = f"{counted}\n\n{recall_table(rows)}\n\n{similarity_table(quantiles)}"
+    print(text)
+    if asked.write:
+        write_tables(asked.write, {"other scenes": text})
+
+
+def recall_table(rows: list[dict]) -> str:
+    lines = [
+        "| neighbours | pairs | of all pairs | recall, 15 inliers | recall, 30 inliers | worst scene |",
+        "|---|---|---|---|---|---|",
+    ]
     for row in rows:
         worst, least = min(row["by_scene"].items(), key=lambda scene: scene[1], default=("none", np.nan))
-        print(
+        lines.append(
             f"| {row['neighbours']} | {row['pairs']:,} | {row['of_all']:.0%} | {row['recall_15']:.1%} | "
             f"{row['recall_30']:.1%} | {least:.1%}, {worst} |"
         )
-    print("\n| similarity of a photo and | 1% | 5% | 50% | 95% | 99% |\n|---|---|---|---|---|---|")
-    for kind, found in quantiles.items():
-        print(f"| {kind} | {' | '.join(f'{value:.2f}' for value in found)} |")
+    return "\n".join(lines)
+
+
+def similarity_table(quantiles: dict[str, list[float]]) -> str:
+    lines = ["| similarity of a photo and | 1% | 5% | 50% | 95% | 99% |", "|---|---|---|---|---|---|"]
+    lines += [f"| {kind} | {' | '.join(f'{value:.2f}' for value in found)} |" for kind, found in quantiles.items()]
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

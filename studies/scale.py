@@ -15,17 +15,18 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
-from scale_vectors import NEIGHBOURS
+from scale_tables import extraction_table, pairing_table, plan_table, write_tables
 
 from hynet import images
 from hynet.sfm import neighbours
@@ -36,13 +37,6 @@ from hynet.system.files import whole
 from hynet.system.machine import processor
 
 SIDE, KEYPOINTS = 640, 512
-# The plan of docs/scale.md: c7i.16xlarge in us-east-1, on demand, Linux
-PLAN, MACHINES, VCPUS, DOLLARS = 10_000_000, 20, 64, 2.856
-VCPU_SHARE = 0.6  # of a core here: two of them share one core there
-PAIRS_A_PHOTO = 30  # with 50 neighbours, since many choose each other
-BYTES_A_PAIR = 800  # 100 matches
-SEARCH_EXPONENT = 1.5  # lists and what is looked through of them both grow with the square root
-MARKS = "<!-- {}: python studies/scale.py -->", "<!-- end -->"
 
 
 def make_photos(folder: Path, sources: list[Path], count: int) -> None:
@@ -86,8 +80,8 @@ def measured_once(note: Path, measure: Callable[[], Any]) -> Any:
 
 
 def measured(command: list[str]) -> dict[str, float]:
-    """Seconds, and the largest resident memory in MB: of the first process, and of all."""
-    began = time.monotonic()
+    """Seconds, those of the processors, and the largest resident memory in MB: of the first process, and of all."""
+    began, before = time.monotonic(), processor_seconds()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     first = everything = 0.0
     while process.poll() is None:
@@ -95,7 +89,14 @@ def measured(command: list[str]) -> dict[str, float]:
         first, everything = max(first, sizes.get(process.pid, 0)), max(everything, sum(sizes.values()))
         time.sleep(0.5)
     assert process.returncode == 0, command
-    return {"seconds": time.monotonic() - began, "first": first, "all": everything}
+    spent = {"seconds": time.monotonic() - began, "processor_seconds": processor_seconds() - before}
+    return {**spent, "first": first, "all": everything}
+
+
+def processor_seconds() -> float:
+    """Of the programs that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def resident(parent: int) -> list[tuple[int, float]]:
@@ -151,46 +152,6 @@ def pairing(out: Path, count: int, known: Path) -> dict[str, float]:
     return measured_once(out / f"pairs-{known.stem}-{count}.json", measure)
 
 
-def exponent(counts: list[int], seconds: list[float]) -> float:
-    """Of the power of the number that the time grows with."""
-    return float(np.polyfit(np.log(counts), np.log(seconds), 1)[0])
-
-
-def extraction_table(measured: Sequence[dict[str, float]], model: str) -> str:
-    lines = [
-        f"{model}, {KEYPOINTS} keypoints, photos of {SIDE} pixels.",
-        "",
-        "| photos | workers | seconds | photos/s | MB of the command | MB of all processes | KB a photo on disk |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for workers in dict.fromkeys(row["workers"] for row in measured):
-        rows = [row for row in measured if row["workers"] == workers]
-        lines += [
-            f"| {row['photos']:,} | {workers} | {row['seconds']:.0f} | {row['photos'] / row['seconds']:.2f} | "
-            f"{row['first']:.0f} | {row['all']:.0f} | {row['bytes'] / row['photos'] / 1e3:.0f} |"
-            for row in rows
-        ]
-        if len(rows) > 1:
-            power = exponent([row["photos"] for row in rows], [row["seconds"] for row in rows])
-            lines.append(f"| exponent of the time | {workers} | {power:.2f} | | | | |")
-    return "\n".join(lines)
-
-
-def pairing_table(rows: Sequence[dict[str, float]]) -> str:
-    lines = [
-        f"| vectors | search | seconds | MB of the vectors | MB at the peak | recall of the {NEIGHBOURS} nearest |",
-        "|---|---|---|---|---|---|",
-    ]
-    for row in rows:
-        kind = "exact" if row["exact"] else "IVF-PQ"
-        memory = f"{row['vectors']:.0f} | {row['peak']:.0f}"
-        lines.append(f"| {row['count']:,} | {kind} | {row['seconds']:.0f} | {memory} | {row['recall']:.1%} |")
-    if len(rows) > 1:
-        power = exponent([row["count"] for row in rows], [row["seconds"] for row in rows])
-        lines.append(f"| exponent of the time | | {power:.2f} | | | |")
-    return "\n".join(lines)
-
-
 def matching_rate(out: Path, folder: Path) -> float:
     """Pairs a second that one process matches and verifies, of photos that look alike."""
 
@@ -205,41 +166,6 @@ def matching_rate(out: Path, folder: Path) -> float:
         return len(pairs) / (time.monotonic() - began)
 
     return measured_once(out / f"matching-{folder.name}.json", measure)
-
-
-def plan_table(extract: dict[str, float], pairs: dict[str, float], matching: float) -> str:
-    """Ten million photos on the cluster that docs/scale.md names, by what was measured here on one core.
-
-    Workers extract and match each for itself, so that a vCPU is taken as one; the search is one process of as many
-    threads as the machine has vCPUs, and taken to use all of them.
-    """
-    machine = VCPU_SHARE * VCPUS  # cores of ours
-    search = pairs["seconds"] * pairs["threads"] * (PLAN / pairs["count"]) ** SEARCH_EXPONENT
-    hours = {
-        "extract": PLAN * extract["seconds"] * extract["workers"] / extract["photos"] / machine / MACHINES / 3600,
-        "pairs, on one machine": search / machine / 3600,
-        "match and verify": PLAN * PAIRS_A_PHOTO / matching / machine / MACHINES / 3600,
-    }
-    machines = {"pairs, on one machine": 1}
-    disk = {
-        "extract": PLAN * extract["bytes"] / extract["photos"] / 1e12,
-        "pairs, on one machine": PLAN * 2048 / 1e12,
-        "match and verify": PLAN * PAIRS_A_PHOTO * BYTES_A_PAIR / 1e12,
-    }
-    lines = ["| step | hours | dollars | TB on disk |", "|---|---|---|---|"]
-    for step, spent in hours.items():
-        dollars = spent * DOLLARS * machines.get(step, MACHINES)
-        lines.append(f"| {step} | {spent:,.1f} | {dollars:,.0f} | {disk[step]:.2f} |")
-    return "\n".join(lines)
-
-
-def write(page: Path, tables: dict[str, str]) -> None:
-    text = page.read_text()
-    for name, table in tables.items():
-        before, mark, rest = text.partition(MARKS[0].format(name))
-        _, end, after = rest.partition(MARKS[1])
-        text = f"{before}{mark}\n{table}\n{end}{after}"
-    page.write_text(text)
 
 
 def main() -> None:
@@ -263,7 +189,9 @@ def main() -> None:
     ]
     largest = [collection(out, model, most, workers) for workers in asked.workers]
     told["same_bytes"] = all(are_same(largest[0], each) for each in largest)
-    tables = {"rates": extraction_table(told["extraction"], model)}
+    tables = {
+        "rates": extraction_table(told["extraction"], f"{model}, {KEYPOINTS} keypoints, photos of {SIDE} pixels.")
+    }
     if asked.vectors:
         known = out / f"vectors-{model}-{most}.npy"
         if not known.exists():
@@ -279,7 +207,7 @@ def main() -> None:
     same = "the same" if told["same_bytes"] else "NOT THE SAME"
     print("\n\n".join([*tables.values(), f"The collections of {asked.workers} workers are {same} bytes."]))
     if asked.write:
-        write(asked.write, tables)
+        write_tables(asked.write, tables)
 
 
 if __name__ == "__main__":
