@@ -6,7 +6,7 @@ Usage: python studies/joined_scenes.py OUT SCENE_FOLDER... [--model default] [--
 Links the photos of all scenes into OUT/photos/SCENE/, reconstructs that folder in OUT/model, and says how many pairs of
 one scene and of two were verified, and whose photos are in each of the models that the mapper finds (`hynet
 reconstruct` keeps the largest). Scenes are glued where a model holds photos of two. Everything is in OUT/joined.json,
-too. Run again, it goes on; seconds are added up over the runs.
+too. Run again, it goes on, and seconds are added up over the runs; other scenes or options need another OUT.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from scale_tables import write_tables
+from scene_folders import named_photos, scene_of
 
-from hynet import colmap, images
+from hynet import colmap
 from hynet.colmap import NotReconstructed
 from hynet.colmap.mapping import MAPPERS, MappingTask
 from hynet.extractors.settings import Settings
@@ -35,18 +36,14 @@ EVERY = 30.0  # seconds between two lines of progress
 
 
 def link(scenes: list[Path], folder: Path, most: int | None) -> int:
-    """The photos of each scene, or so many of them, evenly through all; how many there are."""
-    count = 0
-    for scene in scenes:
-        photos = images.list_photos(scene)
-        some = photos if most is None else photos[:: max(1, -(-len(photos) // most))]
-        for photo in some:
-            path = folder / scene.resolve().name / photo.relative_to(scene)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if not path.exists():
-                path.symlink_to(photo.resolve())
-        count += len(some)
-    return count
+    """The photos of each scene, `most` at the most; how many there are."""
+    named = {name: photo for scene in scenes for name, photo in named_photos(scene, most).items()}
+    for name, photo in named.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists():
+            path.symlink_to(photo)
+    return len(named)
 
 
 class Clock:
@@ -70,10 +67,6 @@ class Clock:
     def save(self) -> None:
         with whole(self.note) as temporary:
             temporary.write_text(json.dumps(self.seconds))
-
-
-def scene_of(name: str) -> str:
-    return name.partition("/")[0]
 
 
 def models_by_scene(out: Path, mapper: str, threads: int) -> list[dict[str, int]]:

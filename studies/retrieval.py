@@ -7,7 +7,8 @@ Usage: python studies/retrieval.py OUT SCENE_FOLDER... [--neighbours 10 20 30 50
 Each folder is a scene of a place of its own. Their photos are extracted into OUT/collection, upright; all pairs of one
 scene are matched and verified, and a pair of two scenes cannot be right. Recall is over the pairs with at least 15
 inliers, and over those with at least 30. Similarities are of the vectors, each photo with the most alike of its scene
-and of all others, and some photos with copies of them. Everything is in OUT/retrieval.json, too. Run again, it goes on.
+and of all others, and some photos with copies of them. Everything is in OUT/retrieval.json, too. Run again, it goes
+on; other photos need another OUT.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 import cv2
 import numpy as np
 from scale_tables import write_tables
+from scene_folders import named_photos, scene_of
 
 from hynet import images
 from hynet.extractors.collecting import extract_collection
@@ -46,18 +48,10 @@ WAYS = {"": alike, ", vectors not averaged": nearest}
 
 def write_list(path: Path, scenes: list[Path], most: int | None) -> dict[str, Path]:
     """SCENE/PHOTO -> the photo, also as a list for `hynet extract`."""
-    named = {}
-    for scene in scenes:
-        photos = images.list_photos(scene)
-        for photo in photos if most is None else photos[:: max(1, -(-len(photos) // most))]:
-            named[f"{scene.resolve().name}/{photo.relative_to(scene).as_posix()}"] = photo.resolve()
+    named = {name: photo for scene in scenes for name, photo in named_photos(scene, most).items()}
     with whole(path) as temporary, temporary.open("w", newline="") as file:
         csv.writer(file).writerows([("path", "name"), *((str(photo), name) for name, photo in named.items())])
     return named
-
-
-def scene_of(name: str) -> str:
-    return name.partition("/")[0]
 
 
 def count_all(collection: Path, names: list[str], note: Path, cluster: Cluster) -> dict[Pair, int]:

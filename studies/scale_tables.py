@@ -53,7 +53,7 @@ def pairing_table(rows: Sequence[dict[str, float]]) -> str:
         kind = "exact" if row["exact"] else "IVF-PQ"
         memory = f"{row['vectors']:.0f} | {row['peak']:.0f}"
         lines.append(f"| {row['count']:,} | {kind} | {row['seconds']:.0f} | {memory} | {row['recall']:.1%} |")
-    if len(rows) > 1 and len({row["exact"] for row in rows}) == 1:  # exact and not grow in different ways
+    if len(rows) > 1 and len({row["exact"] for row in rows}) == 1:  # exact search and IVF-PQ grow in different ways
         power = exponent([row["count"] for row in rows], [row["seconds"] for row in rows])
         lines.append(f"| exponent of the time | | {power:.2f} | | | |")
     return "\n".join(lines)

@@ -22,7 +22,7 @@ from hynet.cli import main, progress
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.extractors import collecting, open_extractor
 from hynet.extractors.collecting import extract_collection
-from hynet.extractors.collection import read_index
+from hynet.extractors.collection import IndexRow, read_index, write_rows
 from hynet.extractors.folder import extract_all
 from hynet.extractors.hloc_file import h5_fingerprints, h5_names, read_h5
 from hynet.extractors.manifest import fetched, find_addresses
@@ -239,6 +239,18 @@ def test_an_index_that_was_deleted_is_made_again_from_the_shards(made, photos, c
     (copy / "shards" / "00001.parquet").write_bytes(b"PAR1 no more")
     with pytest.raises(BadData, match=r"00001.parquet is not what belongs to 00001.h5"):
         extract_collection([more], copy, SETTINGS, cluster=cluster)
+
+
+def test_a_photo_that_an_older_index_has_in_a_shard_is_extracted_even_if_the_shard_was_finished_without_it(
+    photos, cluster, tmp_path
+):
+    some = [photos / name for name in NAMES[:3]]
+    extract_collection(some, tmp_path / "fresh", SETTINGS, cluster=cluster)
+    extract_collection(some[:2], tmp_path / "out", SETTINGS, cluster=cluster)
+    # As when a run with the longer list was stopped, and one with the shorter killed before it wrote its index
+    write_rows(tmp_path / "out" / "index.parquet", [IndexRow(name, "shards/00000.h5") for name in NAMES[:3]])
+    assert extract_collection(some, tmp_path / "out", SETTINGS, cluster=cluster).photos == 3
+    assert files(tmp_path / "out") == files(tmp_path / "fresh")
 
 
 def test_other_settings_are_refused_and_replaced_only_when_asked(made, photos, cluster, tmp_path):

@@ -37,7 +37,8 @@ def push(run: Path, file: Path, sources: str) -> int:
 
 
 def test_the_card_lists_every_scene_with_its_photos_source_and_licence(run, tmp_path):
-    table = "scene,source,licence,commercial\ncastle,me | you,CC0,yes\nliberty,PhotoTour,none,no\nother,they,MIT,yes\n"
+    rows = ['castle,"me |\nyou",CC0,yes', "liberty,PhotoTour,none,no", "other,they,MIT,yes"]
+    table = "\n".join(["scene,source,licence,commercial", *rows])
     assert push(run, tmp_path / "model.safetensors", table) == 0
     card = (tmp_path / "model.md").read_text()
     assert "## Bill of materials\n\n2 scenes, 96 patches from 7 photos;" in card
@@ -61,6 +62,7 @@ def test_the_weights_that_a_run_started_from_belong_to_the_bill(run, tmp_path):
     ("table", "sentence"),
     [
         ("scene,source,licence\ncastle,me,CC0\n", "has no row of liberty"),
+        ("scene,source,licence\ncastle,me,CC0\nliberty,PhotoTour\n", "leaves source or licence of liberty empty"),
         ("scene,source\ncastle,me\nliberty,PhotoTour\n", "has no column licence"),
         ("", "has no column scene and no source and no licence"),
     ],

@@ -1,6 +1,6 @@
 """Features of photos into one HDF5 file, in the layout that hloc reads, or into a collection of such files.
 
-Run it again to go on. New photos are added, and those that have changed, or their masks, are extracted again.
+Run it again to go on. New photos are added; those that have changed, or whose masks have, are extracted again.
 
 Example: hynet extract photos/ --out features.h5
          hynet extract photos/ --out collection/                                   a folder: for many photos
@@ -80,8 +80,8 @@ def run(
         cluster: Who extracts a collection: local (processes of this machine), dask://HOST:PORT (the workers of that
             scheduler), or slurm (jobs as Dask's jobqueue.yaml describes them).
         watchdog: Seconds that a photo of a collection may take before it is taken to hang, and quarantined.
-        recheck: Read the photos of a collection that are done, too, and extract those again that have changed;
-            --no-recheck takes them as they are, where reading them all takes too long.
+        recheck: Read the photos of a collection that are done, too, extract those again that have changed, and retry
+            those in quarantine; --no-recheck leaves them as they are, where reading them all takes too long.
         overwrite: Replace what was made with other settings, instead of refusing.
     """
     if not photos:

@@ -34,8 +34,8 @@ RECHECK = f"{__name__}:recheck"
 ASSEMBLE = f"{__name__}:assemble"
 LOOK = f"{__name__}:look_at"
 
-# What a shard or its parts know of a photo: nothing, what it is made of now, or something older
-Known = Literal["new", "kept", "changed", "quarantined"]
+# What a shard and its parts hold of a photo: it as it is now, something older or nothing, or that it failed
+Known = Literal["kept", "changed", "quarantined"]
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,10 @@ def recheck(shard: Shard, photos: Sequence[ListedPhoto]) -> list[Known]:
                     quarantined.add(photo.name)
     found: list[Known] = []
     for photo in one_by_one(photos):
-        if photo.name not in noted:
-            found.append("new")
-        elif photo.name in quarantined:
+        if photo.name in quarantined:
             found.append("quarantined")
+        elif photo.name not in noted:
+            found.append("changed")
         else:
             found.append("kept" if _content(photo) in (None, noted[photo.name]) else "changed")
     return found

@@ -51,10 +51,10 @@ def make_part(
         if len(tracks.photo) == 0:
             raise sfm.NotReconstructed("no keypoint was seen twice.")
     except (sfm.NotReconstructed, DataNotFound) as error:
-        _write_part(parts, _skipped(name, files, settings, str(error)))
+        _write_part(parts, _about(name, files, settings, str(error)))
     else:
         told = {
-            **_skipped(name, files, settings, None),
+            **_about(name, files, settings),
             "registered": len(scene.photos),
             "registered_by": scene.registered_by,
             "points": int(tracks.point[-1]) + 1,
@@ -78,9 +78,16 @@ def _work_folder(name: str, files: Files, parts: Path, settings: PatchSettings) 
     return work
 
 
-def _skipped(name: str, files: Files, settings: PatchSettings, reason: str | None) -> dict[str, Any]:
-    told = {"name": name, "settings": asdict(settings), "photos": len(files), "skipped": reason, "files": files}
-    return {**told, "registered_by": None}
+def _about(name: str, files: Files, settings: PatchSettings, skipped: str | None = None) -> dict[str, Any]:
+    """skipped: why."""
+    return {
+        "name": name,
+        "settings": asdict(settings),
+        "photos": len(files),
+        "skipped": skipped,
+        "files": files,
+        "registered_by": None,
+    }
 
 
 def _columns(scene: sfm.SiftScene, tracks: correspondence.Tracks) -> dict[str, Array]:
@@ -125,7 +132,7 @@ def _write_part(
 
 def write_failed(name: str, folder: Path, parts: Path, settings: PatchSettings, why: str) -> None:
     """Without its files it does not count as done: the next run tries again."""
-    _write_part(parts, {**_skipped(name, files_of(folder), settings, f"failed: {why}"), "files": None})
+    _write_part(parts, {**_about(name, files_of(folder), settings, f"failed: {why}"), "files": None})
 
 
 def photos_of(folder: Path) -> list[Path]:

@@ -66,7 +66,7 @@ def _match_again(matched: SiftMatches, threads: int, progress: Progress) -> Path
             with colmap.opened(temporary) as store:
                 store.forget_pairs()
     with colmap.opened(again) as store:
-        pairs = choose_pairs("auto", store.names, lambda name: read_h5(features, name).descriptors)
+        pairs = choose_pairs("auto", store.names, lambda name: read_h5(features, name).descriptors, progress)
         match_all(store, features, pairs, matcher=Consensus(), threads=threads, progress=progress)
     return again
 

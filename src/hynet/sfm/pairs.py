@@ -58,7 +58,7 @@ def sequence(names: Sequence[str], neighbours: int = NEXT) -> list[Pair]:
 def retrieval(
     names: Sequence[str], descriptors: Read, progress: Progress = silent, *, neighbours: int = NEIGHBOURS
 ) -> list[Pair]:
-    """Each with the so many that look most alike, by one vector per photo."""
+    """Each with those that look most alike, by one vector per photo."""
     # Small products: where the cores are shared, a second thread costs more than it saves.
     with need("threadpoolctl", "sfm", "reconstruction").threadpool_limits(1, "blas"):
         try:

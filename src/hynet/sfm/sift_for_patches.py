@@ -78,7 +78,7 @@ def reconstruct_sift(
 def match_by_sift(
     photos: Sequence[Path], work: Path, *, max_keypoints: int, threads: int = -1, progress: Progress = silent
 ) -> SiftMatches:
-    """All but the mapping."""
+    """SIFT and matching: all that `map_scene` needs."""
     colmap.pycolmap()  # a missing package is told before anything is read
     readable, unreadable = _grey_copies(photos, work / "photos", progress)
     if len(readable) < SMALLEST_MODEL:
@@ -91,7 +91,7 @@ def match_by_sift(
 
 
 def map_scene(matched: SiftMatches, *, threads: int, by: str = SIFT, database: Path | None = None) -> SiftScene:
-    """Incremental mapping; of the matches `by` another model, which another database has for the same keypoints."""
+    """Incremental mapping. database: the same keypoints with the matches of another model, whose name is `by`."""
     # Depth is needed at as many keypoints as there are, so points that two photos see count as well.
     asked = colmap.MappingTask(smallest=SMALLEST_MODEL, two_view_tracks=True, most_models=3, threads=threads)
     model = colmap.as_arrays(colmap.map_photos(database or matched.database, asked=asked))

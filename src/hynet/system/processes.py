@@ -27,7 +27,7 @@ from .machine import few_threads, use_cores
 
 Item = TypeVar("Item")
 
-_answers: BinaryIO | None = None  # of a helper, to who called it
+_answers: BinaryIO | None = None  # in a helper: where its caller reads them
 
 
 class EndedEarly(HynetError, RuntimeError):
@@ -136,7 +136,7 @@ class Helper:
 
 
 class _Watchdog:
-    """Kills a process that takes longer than so many seconds; None: never."""
+    """Kills a process that has not finished, nor begun its next item, after `seconds`; None: never."""
 
     def __init__(self, process: subprocess.Popen[bytes], seconds: float | None) -> None:
         self.has_killed = False

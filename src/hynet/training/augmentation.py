@@ -100,7 +100,7 @@ def relight(patches: Tensor, generator: torch.Generator, strength: float) -> Ten
 
 
 def darken(patches: Tensor, generator: torch.Generator, share: float) -> Tensor:
-    """Day meets night: this share of the patches gets another gamma, half of it a shadow, half of it night."""
+    """Day meets night: this share of the patches gets another gamma, half as many a shadow, half as many night."""
     patches = _some(patches, generator, share, bend)
     patches = _some(patches, generator, share / 2, shade)
     return _some(patches, generator, share / 2, nightfall)

@@ -75,7 +75,7 @@ def batches(data: Mixture, config: TrainConfig, *, first: int, per_epoch: int, d
 
 
 def one_ahead(endless: Iterator[Batch]) -> Iterator[Batch]:
-    """The same batches, each made while the one before is learnt from: else all cores but one wait for it."""
+    """The same batches, each made while the one before is learnt from: otherwise all cores but one wait for it."""
     with ThreadPoolExecutor(1, initializer=lambda: torch.set_num_threads(1)) as worker:
         following = worker.submit(next, endless)
         while True:

@@ -76,7 +76,7 @@ class TrainConfig:
     flips: bool = True  # turns by 90 degrees and flips, the same for both patches of a pair
     jitter: float = 0.0  # each patch shifted, turned, scaled, stretched as detectors do; reads 64-pixel patches
     light: float = 0.0  # contrast and brightness
-    night: float = 0.0  # share of patches with another gamma; half of it in shadow, half of it at night
+    night: float = 0.0  # share of patches with another gamma; half as many in shadow, half as many at night
     blur: float = 0.0
     noise: float = 0.0
     jpeg: float = 0.0

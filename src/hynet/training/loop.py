@@ -73,7 +73,7 @@ def train(
     keep_memory_mapped()
     out = Path(out)
     validate = validate or {}
-    device = _present(device) or ("cuda" if has_gpu() else "cpu")
+    device = _present(device or ("cuda" if has_gpu() else "cpu"))
     about = checkpoints.about(recipe, config, data)
     if checkpoint := _previous(out, about, resume):
         state = start(replace(config, start_from=None), device, network)
@@ -242,13 +242,13 @@ def _save(path: Path, content: Mapping[str, Any], about: Mapping[str, Any]) -> N
         checkpoints.save(path, {**content, "about": dict(about)})
 
 
-def _present(device: str | None) -> str | None:
-    """The device, if torch knows it and it is there."""
+def _present(device: str) -> str:
+    """The device with its number, if torch knows it and it is there: to the thread that makes batches, "cuda" alone
+    is the first GPU, whichever this process trains on."""
     try:
-        torch.empty(0, device=device or "cpu")
+        return str(torch.empty(0, device=device).device)
     except (RuntimeError, AssertionError):
         raise BadInput(f"there is no device {device!r}; leave the device out, or name one that torch has.") from None
-    return device
 
 
 def _previous(out: Path, about: Mapping[str, Any], resume: bool) -> dict[str, Any] | None:

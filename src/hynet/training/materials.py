@@ -38,9 +38,13 @@ def read_sources(path: Path) -> Sources:
             reader = csv.DictReader(file, restval="")
             header, rows = tuple(reader.fieldnames or ()), list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"{path} cannot be read as a CSV file ({error}); give one with {', '.join(NEEDED)}.") from None
+        why = getattr(error, "strerror", None) or error
+        raise BadInput(
+            f"{path} cannot be read as a CSV file ({why}); give one with the columns {', '.join(NEEDED)}."
+        ) from None
     if missing := [name for name in NEEDED if name not in header]:
-        raise BadInput(f"{path} has no column {' and no '.join(missing)}; its columns are {', '.join(header)}.")
+        columns = ", ".join(header) or "none"
+        raise BadInput(f"{path} has no column {' and no '.join(missing)}; add it. Its columns are: {columns}.")
     return Sources(path, tuple(name for name in header if name != "scene"), {row["scene"]: row for row in rows})
 
 
@@ -50,20 +54,25 @@ def training_scenes(sets: Mapping[Path, int]) -> list[TrainingScene]:
 
 
 def bill_of_materials(scenes: Iterable[TrainingScene], sources: Sources) -> list[str]:
-    """Lines of Markdown: a row for each scene."""
+    """Lines of Markdown: a row for each scene, which must have a source and a licence."""
     ordered = sorted(scenes, key=lambda scene: scene.name)
     if unknown := [scene.name for scene in ordered if scene.name not in sources.rows]:
         raise BadInput(f"{sources.path} has no row of {', '.join(unknown)}, which the model was trained on; add it.")
+    if empty := [scene.name for scene in ordered if not all(sources.rows[scene.name][name].strip() for name in NEEDED)]:
+        raise BadInput(f"{sources.path} leaves source or licence of {', '.join(empty)} empty; fill it in.")
     photos, patches = sum(scene.photos or 0 for scene in ordered), sum(scene.patches for scene in ordered)
     rows = [
         ("scene", "photos", "patches", *sources.columns),
         ("---",) * (3 + len(sources.columns)),
-        *((scene.name, *_counts(scene), *_told(scene, sources)) for scene in ordered),
+        *(
+            (scene.name, *_counts(scene), *(sources.rows[scene.name][name] for name in sources.columns))
+            for scene in ordered
+        ),
     ]
     return [
         f"{len(ordered)} scenes, {patches:,} patches from {photos:,} photos; licences as stated at the source.",
         "",
-        *(f"| {' | '.join(row)} |" for row in rows),
+        *(f"| {' | '.join(map(_cell, row))} |" for row in rows),
     ]
 
 
@@ -85,6 +94,6 @@ def _counts(scene: TrainingScene) -> tuple[str, str]:
     return "" if scene.photos is None else str(scene.photos), str(scene.patches)
 
 
-def _told(scene: TrainingScene, sources: Sources) -> list[str]:
-    """In the order of the columns; a bar would end a cell."""
-    return [(sources.rows[scene.name][name] or "").replace("|", "\\|") for name in sources.columns]
+def _cell(text: str) -> str:
+    """On one line; a bar would end it."""
+    return " ".join(text.split()).replace("|", "\\|")

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from ... import __version__
-from ...errors import BadInput
-from ...system.files import whole
+from ...errors import CannotWrite
+from ...system.files import make_folder, whole
 from ...types import Table
 from . import charts, pictures
 from .evaluation import Evaluation
@@ -94,14 +94,11 @@ def _file_name(model: str) -> str:
 
 @contextmanager
 def prepared(out: Path) -> Iterator[None]:
-    """Say before the hours of work that nothing can be written there. What fails at once leaves no empty folder."""
+    """Say before hours of work if nothing can be written there. What fails at once leaves no empty folder."""
     is_new = not out.exists()
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"cannot write into {out}: {error.strerror}; choose another folder.") from None
+    make_folder(out)
     if not os.access(out, os.W_OK | os.X_OK):
-        raise BadInput(f"cannot write into {out}: no permission; choose another folder.")
+        raise CannotWrite(f"cannot write to {out}: no permission; choose another folder.")
     try:
         yield
     except BaseException:
