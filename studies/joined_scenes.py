@@ -20,9 +20,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from retrieval import photos_by_name, scene_of
 from scale_tables import write_tables
 
-from hynet import colmap, images
+from hynet import colmap
 from hynet.colmap import NotReconstructed
 from hynet.colmap.mapping import MAPPERS, MappingTask
 from hynet.extractors.settings import Settings
@@ -35,18 +36,13 @@ EVERY = 30.0  # seconds between two lines of progress
 
 
 def link(scenes: list[Path], folder: Path, most: int | None) -> int:
-    """The photos of each scene, or so many of them, evenly through all; how many there are."""
-    count = 0
-    for scene in scenes:
-        photos = images.list_photos(scene)
-        some = photos if most is None else photos[:: max(1, -(-len(photos) // most))]
-        for photo in some:
-            path = folder / scene.resolve().name / photo.relative_to(scene)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if not path.exists():
-                path.symlink_to(photo.resolve())
-        count += len(some)
-    return count
+    """The photos of each scene, or so many of them; how many there are."""
+    chosen = photos_by_name(scenes, most)
+    for name, photo in chosen.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if not (folder / name).exists():
+            (folder / name).symlink_to(photo)
+    return len(chosen)
 
 
 class Clock:
@@ -70,10 +66,6 @@ class Clock:
     def save(self) -> None:
         with whole(self.note) as temporary:
             temporary.write_text(json.dumps(self.seconds))
-
-
-def scene_of(name: str) -> str:
-    return name.partition("/")[0]
 
 
 def models_by_scene(out: Path, mapper: str, threads: int) -> list[dict[str, int]]:

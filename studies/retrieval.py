@@ -44,16 +44,20 @@ QUANTILES = 0.01, 0.05, 0.5, 0.95, 0.99
 WAYS = {"": alike, ", vectors not averaged": nearest}
 
 
-def write_list(path: Path, scenes: list[Path], most: int | None) -> dict[str, Path]:
-    """SCENE/PHOTO -> the photo, also as a list for `hynet extract`."""
+def photos_by_name(scenes: list[Path], most: int | None) -> dict[str, Path]:
+    """SCENE/PHOTO -> the photo; of each scene at most so many, evenly through all."""
     named = {}
     for scene in scenes:
         photos = images.list_photos(scene)
-        for photo in photos if most is None else photos[:: max(1, -(-len(photos) // most))]:
-            named[f"{scene.resolve().name}/{photo.relative_to(scene).as_posix()}"] = photo.resolve()
+        for k in np.linspace(0, len(photos) - 1, min(len(photos), most or len(photos))).astype(int):
+            named[f"{scene.resolve().name}/{photos[k].relative_to(scene).as_posix()}"] = photos[k].resolve()
+    return named
+
+
+def write_list(path: Path, named: dict[str, Path]) -> None:
+    """For `hynet extract`."""
     with whole(path) as temporary, temporary.open("w", newline="") as file:
         csv.writer(file).writerows([("path", "name"), *((str(photo), name) for name, photo in named.items())])
-    return named
 
 
 def scene_of(name: str) -> str:
@@ -146,7 +150,8 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     asked = parser.parse_args()
     collection = asked.out / "collection"
-    photos = write_list(asked.out / "photos.csv", asked.scenes, asked.most)
+    photos = photos_by_name(asked.scenes, asked.most)
+    write_list(asked.out / "photos.csv", photos)
     settings = Settings(descriptor=asked.model, max_keypoints=asked.keypoints, orientation="upright")
     with open_cluster("local", asked.jobs) as cluster:
         extract_collection([asked.out / "photos.csv"], collection, settings, cluster=cluster)
