@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import threading
+import time
 from dataclasses import replace
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -19,7 +20,7 @@ import pytest
 from hynet import images
 from hynet.benchmarks.harness.methods import Setting, open_methods
 from hynet.cli import main, progress
-from hynet.errors import BadData, BadInput, DataNotFound
+from hynet.errors import BadData, BadInput, DataNotFound, UnreadableImage
 from hynet.extractors import collecting, open_extractor
 from hynet.extractors.collecting import extract_collection
 from hynet.extractors.collection import IndexRow, read_index, write_rows
@@ -339,6 +340,10 @@ def test_a_list_on_a_web_server_becomes_a_collection(made, server, cluster, tmp_
     done = extract_collection([f"{address}/list.csv"], tmp_path / "out", SETTINGS, cluster=cluster)
     assert done.photos == 4
     assert "answered 404" in done.unreadable["gone.png"]
+    began = time.monotonic()
+    with pytest.raises(UnreadableImage, match=r"gone.png answered 404 [^()]*; check the address\.$"):
+        fetched(f"{address}/gone.png")
+    assert time.monotonic() - began < 1  # such an answer is final
     for name in ("0.png", "2.png"):
         assert np.array_equal(read_h5(tmp_path / "out", name).descriptors, read_h5(made, name).descriptors)
     ours = h5_fingerprints(made)

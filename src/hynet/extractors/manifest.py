@@ -66,13 +66,19 @@ def fetched(address: str) -> Path | Content:
         except FileNotFoundError:
             raise UnreadableImage(f"no photo {address}; check the name.") from None
         except Exception as error:  # each kind of storage has errors of its own
-            if attempt + 1 == TRIES:
+            if attempt + 1 == TRIES or _is_final(error):
                 if isinstance(error, UnreadableImage):  # says so itself
                     raise
                 why = str(error) or type(error).__name__
                 raise UnreadableImage(f"{address} could not be fetched ({why}).") from None
             time.sleep(2**attempt)
     raise AssertionError
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether a web server would answer the same again: not where it was slow, or asked too often."""
+    code = getattr(error.__context__, "code", 0)
+    return 400 <= code < 500 and code not in (408, 429)
 
 
 def _content(address: str) -> Content:
