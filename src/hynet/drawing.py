@@ -91,16 +91,17 @@ def matches(
     first, second = (
         _placed(points.xy[found.indices[:, side]], *places[side]) for side, points in enumerate(keypoints)
     )  # (K, 2) in the picture
-    colours = np.where(agree[:, None], _greens(first[:, 1] * OVER / len(canvas)), RED)  # (K, 3)
+    colours = np.where(agree[:, None], _greens(first[:, 1] * OVER / len(canvas)), RED).astype(int).tolist()  # of K
+    starts, ends = _fine(first), _fine(second)
     some = np.random.default_rng(0).permutation(len(found))
     for which, strength, width, radius in ((False, 0.35, 1, 1.6), (True, 0.55, 2, 2.4)):
         layer = canvas.copy()
         for k in some[agree[some] == which][:MAX_LINES]:
-            cv2.line(layer, _fine(first[k]), _fine(second[k]), _colour(colours[k]), width, cv2.LINE_AA, FINE)
+            cv2.line(layer, starts[k], ends[k], colours[k], width, cv2.LINE_AA, FINE)
         canvas = cv2.addWeighted(layer, strength, canvas, 1 - strength, 0)
         for k in np.flatnonzero(agree == which):
-            for point in (first[k], second[k]):
-                _dot(canvas, point, radius, _colour(colours[k]))
+            for point in (starts[k], ends[k]):
+                _dot(canvas, point, radius, colours[k])
     return captioned(_averaged(canvas), caption)
 
 
@@ -124,7 +125,7 @@ def keypoints(
         best = every[np.argsort(-every.scores, kind="stable")[:most]]
         rims = _placed(best.xy, scale, left)[:, None] + 3 * scale * (circle @ best.frames[:, :, :2].transpose(0, 2, 1))
         for rim in rims:  # begins at the centre, so that the first axis is drawn too
-            line = np.array([_fine(point) for point in rim], np.int32)
+            line = np.array(_fine(rim), np.int32)
             cv2.polylines(layer, [line], False, AMBER, OVER, cv2.LINE_AA, FINE)
     return captioned(_averaged(cv2.addWeighted(layer, 0.8, canvas, 0.2, 0)), caption)
 
@@ -132,8 +133,8 @@ def keypoints(
 def reprojections(photo: Array, xy: Array, projected: Array, caption: Words) -> Array:
     """A grey photo with keypoints in green, each with a line to where its point in the world is seen, in red."""
     canvas, ((scale, left),) = _side_by_side(_shown([photo], None))
-    for start, end in zip(_placed(xy, scale, left), _placed(projected, scale, left), strict=True):
-        cv2.line(canvas, _fine(start), _fine(end), RED, 2, cv2.LINE_AA, FINE)
+    for start, end in zip(_fine(_placed(xy, scale, left)), _fine(_placed(projected, scale, left)), strict=True):
+        cv2.line(canvas, start, end, RED, 2, cv2.LINE_AA, FINE)
         _dot(canvas, start, 2.0, GREEN)
     return captioned(_averaged(canvas), caption)
 
@@ -223,23 +224,17 @@ def _placed(xy: Array, scale: float, left: int) -> Array:
     return (xy + 0.5) * scale - 0.5 + np.array([left, 0])
 
 
-def _fine(point: Array) -> tuple[int, int]:
-    """A pixel of the picture as OpenCV draws it on the larger canvas."""
-    x, y = ((point + 0.5) * OVER - 0.5) * 2**FINE
-    return round(float(x)), round(float(y))
+def _fine(points: Array) -> list[list[int]]:
+    """Pixels of the picture (K, 2) as OpenCV draws them on the larger canvas."""
+    return np.rint(((points + 0.5) * OVER - 0.5) * 2**FINE).astype(int).tolist()
 
 
-def _dot(canvas: Array, point: Array, radius: float, colour: Colour) -> None:
+def _dot(canvas: Array, point: Sequence[int], radius: float, colour: Sequence[int]) -> None:
     for size, ink in ((radius + 0.9, GROUND), (radius, colour)):  # a dark rim keeps neighbours apart
-        cv2.circle(canvas, _fine(point), round(size * OVER * 2**FINE), ink, -1, cv2.LINE_AA, FINE)
+        cv2.circle(canvas, point, round(size * OVER * 2**FINE), ink, -1, cv2.LINE_AA, FINE)
 
 
 def _greens(height: Array) -> Array:
     """From lime at the top (0) through turquoise to blue at the foot (1), so that the eye can follow a line. (K, 3)."""
     stops = np.array([(170, 240, 60), (50, 225, 130), (50, 190, 245)])
     return np.stack([np.interp(height, (0, 0.5, 1), stops[:, channel]) for channel in range(3)], 1)
-
-
-def _colour(levels: Array) -> Colour:
-    red, green, blue = (int(level) for level in levels)
-    return red, green, blue

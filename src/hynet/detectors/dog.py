@@ -23,6 +23,7 @@ EDGE = 10.0  # an extremum that is this many times as long as wide lies on an ed
 BORDER = 5  # pixels of each octave without keypoints
 MOVES = 5  # to neighbouring pixels or layers, after which an extremum is given up
 FAINTEST = 0.0005  # contrast, white being 1: an eighth of a grey level; what is weaker is rounding
+BAND = 128  # rows of a layer that are looked at together: what lies between the passes stays in the cache
 CANDIDATES = 4  # extrema refined in an octave for each keypoint asked for; about a third of them lie on edges
 
 
@@ -71,46 +72,59 @@ def octaves(image: Array) -> Iterator[Array]:
     """
     height, width = image.shape
     to_half = np.array([[0.5, 0, 0], [0, 0.5, 0]], np.float32)  # pixel (0, 0) stays where it is
+    planes = np.empty((LAYERS + 3, 2 * height, 2 * width), np.float32)
+    memory = planes.ravel()
     doubled = cv2.warpAffine(
         image.astype(np.float32) / 255,
         to_half,
         (2 * width, 2 * height),
+        dst=planes[-1],
         flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
         borderMode=cv2.BORDER_REFLECT,
     )
-    first = cv2.GaussianBlur(doubled, (0, 0), np.sqrt(SIGMA**2 - (2 * CAMERA_BLUR) ** 2))
+    first = cv2.GaussianBlur(doubled, (0, 0), np.sqrt(SIGMA**2 - (2 * CAMERA_BLUR) ** 2), dst=planes[0])
     sigmas = SIGMA * 2 ** (np.arange(LAYERS + 3) / LAYERS)
-    stacks, spare = np.empty((LAYERS + 2) * first.size, np.float32), doubled.ravel()
     while min(first.shape) > 2 * BORDER:
-        stack = stacks[: (LAYERS + 2) * first.size].reshape(-1, *first.shape)
-        blurred, more = first, spare[: first.size].reshape(first.shape)
+        planes = memory[: (LAYERS + 3) * first.size].reshape(-1, *first.shape)
+        blurred = first
         for layer, (before, after) in enumerate(pairwise(sigmas)):
-            cv2.GaussianBlur(blurred, (0, 0), np.sqrt(after**2 - before**2), dst=more)
-            cv2.subtract(more, blurred, dst=stack[layer])
-            blurred, more = more, blurred
+            more = cv2.GaussianBlur(blurred, (0, 0), np.sqrt(after**2 - before**2), dst=planes[layer + 1])
+            cv2.subtract(more, blurred, dst=planes[layer])  # in place of the Gaussian that is no longer needed
+            blurred = more
             if layer == LAYERS - 1:
-                smaller = blurred[::2, ::2].copy()  # of twice the first sigma: it begins the next octave
-        yield stack
+                smaller = more[::2, ::2].copy()  # of twice the first sigma: it begins the next octave
+        yield planes[:-1]
         first = smaller
 
 
 def _extrema(stack: Array, least: float) -> Array:
     """(N, 3) layer, row and column of the values that are the largest or smallest of the 27 around them."""
-    _, height, width = stack.shape
-    window = np.ones((3, 3), np.uint8)
+    layers, height, width = stack.shape
     nine = [row * width + column for row in (0, -1, 1) for column in (0, -1, 1)]
     above_and_below = [layer * height * width + step for step in nine for layer in (-1, 1)]
     every = stack.ravel()
     found = [np.zeros(0, np.int64)]
-    for layer, values in enumerate(stack[1:-1], start=1):
-        for sign, extreme in ((1, cv2.dilate), (-1, cv2.erode)):
-            peak = (values == extreme(values, window)) & (values > least if sign > 0 else values < -least)
-            peak[:BORDER] = peak[-BORDER:] = peak[:, :BORDER] = peak[:, -BORDER:] = False
-            places = np.flatnonzero(peak) + layer * height * width  # flat: far faster than three columns
+    for layer in range(1, layers - 1):
+        for sign in (1, -1):
+            places = _peaks(stack[layer], sign, least) + layer * height * width
             for step in above_and_below:
                 places = places[sign * every[places + step] <= sign * every[places]]
             found.append(places)
     return np.column_stack(np.unravel_index(np.concatenate(found), stack.shape))
+
+
+def _peaks(values: Array, sign: int, least: float) -> Array:
+    """Places (N,) in the flat layer (h, w) of what is the largest (smallest) of the nine around it, and that large."""
+    height, width = values.shape
+    window, extreme = np.ones((3, 3), np.uint8), cv2.dilate if sign > 0 else cv2.erode
+    found = [np.zeros(0, np.int64)]
+    for top in range(BORDER, height - BORDER, BAND):
+        band = values[top - 1 : min(top + BAND, height - BORDER) + 1]  # with the rows around it
+        inner = band[1:-1]
+        peak = (inner == extreme(band, window)[1:-1]) & (inner > least if sign > 0 else inner < -least)
+        peak[:, :BORDER] = peak[:, -BORDER:] = False
+        found.append(np.flatnonzero(peak) + top * width)  # flat: far faster than two columns
+    return np.concatenate(found)
 
 
 def _refined(stack: Array, places: Array) -> Array:
@@ -137,9 +151,11 @@ def _refined(stack: Array, places: Array) -> Array:
 
 def _derivatives(stack: Array, places: Array) -> tuple[Array, Array, Array]:
     """Values (N,), first (N, 3) and second (N, 3, 3) derivatives along layers, rows and columns."""
+    every, strides = stack.ravel(), np.array([stack.shape[1] * stack.shape[2], stack.shape[2], 1])
+    flat = places @ strides
 
     def at(*step: int) -> Array:
-        return stack[tuple((places + step).T)].astype(np.float64)
+        return every[flat + step @ strides].astype(np.float64)
 
     axes = np.eye(3, dtype=int)
     middle = at(0, 0, 0)

@@ -104,7 +104,8 @@ class MatchedPhotos:
         return [(counted, drawing.INK), (verdict, drawing.GREEN)]
 
     def _in_colour(self) -> list[Array]:
-        return [drawing.picture_of(each) for each in self.features]
+        with ThreadPoolExecutor(2) as both:
+            return list(both.map(drawing.picture_of, self.features))
 
     def save(self, path: str | Path, show: Shown = "matches") -> None:
         """The picture as PNG, JPEG or WebP, by the ending of the name."""
@@ -189,7 +190,7 @@ def match_photos(
     if geometry in ("auto", "fundamental"):
         DEGENSAC.start()  # its process is ready by the time there are matches
     clock = _Clock()
-    with ThreadPoolExecutor(1) as beside:  # networks are opened while photos are read
+    with ThreadPoolExecutor(3) as beside:  # networks are opened while both photos are read
         if extractor is None or isinstance(extractor, str | Path):
             opening = beside.submit(settings.open_extractor)
         else:
@@ -199,8 +200,8 @@ def match_photos(
             opening = beside.submit(lambda: extractor)
         with clock("read"):
             first, second = images.at_hand(first), images.at_hand(second)
-            photos = images.read(first), images.read(second)  # (H, W) grey each
-            focals = _focals(focal, first, second)
+            grey, other_grey = beside.map(images.read, (first, second))  # (H, W) each
+            photos, focals = (grey, other_grey), _focals(focal, first, second)
             pictures = images.remembered(first), images.remembered(second)
             black = (None, None) if masks is None else (images.read(masks[0]), images.read(masks[1]))
         with clock("load"):

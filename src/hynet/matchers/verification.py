@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -71,20 +72,29 @@ def _supported(
             return 0.0
         return float(np.maximum(0, 1 - (geo.sampson_distance(fit.fundamental, first, second) / pixels) ** 2).sum())
 
-    free = _fit(a, b, matches, "fundamental", threshold, seed, None)
+    def fitted(geometry: str) -> Fit:
+        return _fit(a, b, matches, geometry, threshold, seed, known if geometry == "essential" else None)
+
+    choices = ["essential"] * (known is not None) + ["shared-focal"] * (a.image_size == b.image_size)
+    beside = ThreadPoolExecutor(1)  # DEGENSAC works in a process of its own: what may be chosen is fitted meanwhile
+    try:
+        freely = beside.submit(fitted, "fundamental")
+        fit = fitted(choices[0]) if choices else freely.result()
+        free = freely.result()
+    finally:
+        beside.shutdown(wait=False)  # Ctrl-C does not wait for it
     least, why = SUPPORTED * support(free), ""
     if known is None:
         unknown = [name for name, each in (("first", a), ("second", b)) if each.focal is None]
         why = f"the focal length of the {unknown[0]} photo is not known"
         if len(unknown) == 2:
             why = "the focal lengths are not known"
+    elif support(fit) >= least:
+        return replace(fit, why="both focal lengths are known")
     else:
-        fit = _fit(a, b, matches, "essential", threshold, seed, known)
-        if support(fit) >= least:
-            return replace(fit, why="both focal lengths are known")
         why = f"the known focal lengths look wrong, {len(fit)} inliers with them and {len(free)} without"
-    if a.image_size == b.image_size:
-        fit = _fit(a, b, matches, "shared-focal", threshold, seed, None)
+    if "shared-focal" in choices:
+        fit = fit if choices[0] == "shared-focal" else fitted("shared-focal")
         if support(fit) >= least and len(fit):
             return replace(fit, why=f"{why}; the photos have one size, and one focal length fits both")
     return replace(free, why=why)

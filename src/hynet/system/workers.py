@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import cv2
 
 from ..errors import BadInput
-from .machine import cores, few_threads
+from .machine import cores, few_threads, keep_memory_mapped
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -99,6 +99,7 @@ def _start_worker(prepare: Callable[[], Callable[[Any], Any]], shares: SimpleQue
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, mine)  # engines start as many threads as there are cores they may use
     cv2.setNumThreads(len(mine))
+    keep_memory_mapped()  # a photo's scales take 200 MB, which would be fetched anew for each
     _do = prepare()
 
 
