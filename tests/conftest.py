@@ -78,17 +78,19 @@ def write_set(root: Path, points: int, seed: int) -> Path:
     return root
 
 
-def train_whole_and_cut(config: Any, patches: Any, folder: Path) -> tuple[Path, Path]:
+def train_whole_and_cut(config: Any, patches: Any, folder: Path, train: Any = None) -> tuple[Path, Path]:
     """Two runs that must end alike: one undisturbed, one stopped by Ctrl-C at step 2 and taken up again."""
     from hynet.training import loop
+
+    train = train or loop.train
 
     def watch(line: dict[str, Any]) -> None:
         if line["step"] == 2:
             signal.raise_signal(signal.SIGINT)
 
     whole, cut = folder / "whole", folder / "cut"
-    loop.train(config, {"a": patches}, whole)
+    train(config, {"a": patches}, whole)
     with pytest.raises(KeyboardInterrupt):
-        loop.train(config, {"a": patches}, cut, watch=watch)
-    loop.train(config, {"a": patches}, cut, resume=True)
+        train(config, {"a": patches}, cut, watch=watch)
+    train(config, {"a": patches}, cut, resume=True)
     return whole, cut

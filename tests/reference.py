@@ -38,7 +38,9 @@ def hinge(x: Tensor) -> Tensor:
     return torch.clamp(x, min=0)
 
 
-def hardest(a: Tensor, p: Tensor, i: int, allowed=None, pool=(), pool_allowed=None, across=False) -> Tensor:
+def hardest(
+    a: Tensor, p: Tensor, i: int, allowed=None, pool=(), pool_allowed=None, across=False, constant=False
+) -> Tensor:
     """The nearest stranger of pair i: over anchor-positive, positive-anchor, and within each side but for `across`."""
     best, nearest = inf, torch.tensor(2.0, dtype=a.dtype)
     candidates = []
@@ -50,7 +52,7 @@ def hardest(a: Tensor, p: Tensor, i: int, allowed=None, pool=(), pool_allowed=No
         if pool_allowed is None or pool_allowed[i][m]:
             candidates += [(a[i], pool[m]), (p[i], pool[m])]
     for x, y in candidates:
-        d = distance(x, y)
+        d = distance(x, y.detach() if constant else y)
         if d.item() > TOO_CLOSE and d.item() < best:
             best, nearest = d.item(), d
     return nearest
@@ -129,6 +131,11 @@ def loss_b(a, p, margin_s=0.9, margin_d=1.2, alpha=2.0, gamma=0.1, allowed=None)
 
 def hardnet(a, p, margin=1.0, allowed=None):
     d_neg = [hardest(a, p, i, allowed, across=True) for i in range(len(a))]
+    return mean([hinge(margin + distance(a[i], p[i]) - d_neg[i]) for i in range(len(a))])
+
+
+def hardnegc(a, p, margin=1.0, allowed=None):
+    d_neg = [hardest(a, p, i, allowed, across=True, constant=True) for i in range(len(a))]
     return mean([hinge(margin + distance(a[i], p[i]) - d_neg[i]) for i in range(len(a))])
 
 
@@ -234,6 +241,7 @@ LOSSES = {
     "d_only": d_only,
     "loss_a": loss_a,
     "loss_b": loss_b,
+    "hardnegc": hardnegc,
     "hardnet": hardnet,
     "hardnet_four": hardnet_four,
     "sosnet": sosnet,

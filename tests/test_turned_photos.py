@@ -94,5 +94,3 @@ def test_an_unknown_orientation_or_shape_is_refused(tmp_path):
         hynet.Extractor(orientation="sideways")
     with pytest.raises(BadInput, match="AffNet"):
         hynet.Extractor(shape=tmp_path / "none.onnx")
-    with pytest.raises(BadInput, match="AffNet"):
-        hynet.Extractor(shape="affine-network")

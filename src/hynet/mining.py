@@ -53,11 +53,17 @@ def paired(a: Tensor, b: Tensor) -> Tensor:
 
 
 def hardest_negatives(
-    anchors: Tensor, positives: Tensor, strangers: Strangers = EVERY_OTHER, *, across: bool = False
+    anchors: Tensor,
+    positives: Tensor,
+    strangers: Strangers = EVERY_OTHER,
+    *,
+    across: bool = False,
+    constant: bool = False,
 ) -> Tensor:
     """Distance from each pair to its nearest stranger, over LL, RR, LR and RL. Unit rows (N, D) x (N, D) -> (N,).
 
     `across` looks at LR and RL only, anchors against positives. A pool has no sides and is looked at in any case.
+    `constant` lets gradients reach the pair alone, not its stranger.
     Only the winners are computed with gradients: no matrix is kept for the backward pass.
     """
     pairs = len(anchors)
@@ -69,7 +75,7 @@ def hardest_negatives(
         cosine, nearest = cosines.max(1)  # (2N,) for either patch of a pair
         cosine, side = cosine.view(2, pairs).max(0)  # (N,) for the pair
         patch = side * pairs + torch.arange(pairs, device=side.device)
-    d_neg = paired(batch[patch], everyone[nearest[patch]])
+    d_neg = paired(batch[patch], (everyone.detach() if constant else everyone)[nearest[patch]])
     return torch.where(cosine > -torch.inf, d_neg, FARTHEST)
 
 

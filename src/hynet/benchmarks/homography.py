@@ -52,7 +52,7 @@ class HomographyOptions:
     # of patch descriptors: turned to where it gets brighter (gradient) or not (upright); auto: upright, but gradient in
     # a folder where some photos were turned against others
     orientation: Literal["auto", "upright", "gradient"] = "auto"
-    shape: str = "none"  # of patch descriptors: none, baumberg, or the path of AffNet's weights
+    shape: str = "none"  # of patch descriptors: none, baumberg, affine-network, or the path of a network
     features: tuple[Path, ...] = ()  # features files in hloc's layout, each a row
     against: str | None = None  # the method that the others are compared with; by default rootsift, or the first
 

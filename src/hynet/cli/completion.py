@@ -21,7 +21,8 @@ from ..training.configuration import TrainConfig
 from ..training.recipes import RECIPES
 from . import COMMANDS, Report
 from .evaluate import Asked
-from .train import TrainingDevice, keynet
+from .other_recipes import OTHER_RECIPES
+from .train import TrainingDevice
 
 # tyro's function answers one empty word where it knows nothing, which would keep bash from completing file names.
 FILES_IN_BASH = """
@@ -57,7 +58,7 @@ def _commands() -> dict[str, Any]:
     """Each command as tyro takes it. The first word of two of them decides on their options."""
     modules = {name: importlib.import_module(f".{name.replace('-', '_')}", __package__) for name in COMMANDS}
     plain = {name: module.run for name, module in modules.items() if not hasattr(module, "main")}
-    recipes = dict.fromkeys(RECIPES, _train) | {"keynet": keynet}
+    recipes = dict.fromkeys(RECIPES, _train) | {name: recipe.run for name, recipe in OTHER_RECIPES.items()}
     benchmarks = {name: Asked[row.options()] for name, row in BENCHMARKS.items()}  # type: ignore[misc]
     return plain | {"train": _one_of(recipes), "evaluate": _one_of(benchmarks)}
 

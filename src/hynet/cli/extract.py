@@ -68,7 +68,7 @@ def run(
         affine: Short for --shape baumberg.
         orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright); auto looks at
             some of the photos: upright, unless some were turned against others.
-        shape: Elliptic regions, for surfaces seen from the side: the path of AffNet's weights, baumberg, or none.
+        shape: Elliptic regions, for surfaces seen from the side: affine-network, baumberg, none, or a network's path.
         score_threshold: Leave out keypoints of a lower score; by default as usual for the detector.
         spread: Take keypoints all over the photo; --no-spread: the strongest anywhere.
         mask: A folder of masks, that of photo a/b.jpg named a/b.jpg.png as in COLMAP; where one is black there are no

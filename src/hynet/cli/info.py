@@ -14,12 +14,12 @@ from .. import __version__
 from ..benchmarks import BENCHMARKS
 from ..datasets import DATASETS
 from ..descriptors import DESCRIPTORS, ENGINES
-from ..descriptors.loading import models
-from ..descriptors.onnx import OnnxEngine
 from ..detectors import DETECTORS
 from ..extractors import EXTRACTORS
 from ..losses import LOSSES
 from ..matchers import MATCHERS
+from ..models import KINDS, shipped
+from ..system.onnx_runtime import session
 from ..system.plugins import BrokenPlugin, Part
 from ..types import Table
 from . import Report, terminal_width
@@ -59,18 +59,18 @@ def run() -> Report:
         name: {"version": number or f"not installed: pip install '{_bringing(name)}'"}
         for name, number in versions.items()
     }
-    shipped = _models()
+    models = _models()
     parts = {group: {name: _summary(row) for name, row in table.items()} for group, table in TABLES.items()}
     tables = [
         Table("Versions", ["version"], shown),
-        Table("Models", ["dimension", "trained on", "licence", "file"], shipped),
+        Table("Models", ["kind", "dimension", "trained on", "licence", "file"], models),
         *(
             Table(group.capitalize(), ["what"], {name: {"what": about} for name, about in rows.items()})
             for group, rows in parts.items()
         ),
     ]
     text = "\n\n".join(table.markdown(terminal_width()) for table in tables)
-    return Report(text, {"versions": versions, "models": shipped, **parts})
+    return Report(text, {"versions": versions, "models": models, **parts})
 
 
 def _summary(row: Part[Any]) -> str:
@@ -84,9 +84,12 @@ def _summary(row: Part[Any]) -> str:
 def _models() -> dict[str, dict[str, Any]]:
     """The models that ship, with what their files say of themselves."""
     told = {}
-    for name, path in models().items():
-        engine = OnnxEngine(path)
-        told[name] = {"dimension": engine.dim, **engine.about, "file": str(path)}
+    for kind in dict.fromkeys(KINDS.values()):
+        for name, path in shipped(kind).items():
+            opened = session(path, threads=1)
+            dimension = opened.get_outputs()[0].shape[-1] if kind == "descriptor" else None
+            about = opened.get_modelmeta().custom_metadata_map
+            told[name] = {"kind": kind, "dimension": dimension, **about, "file": str(path)}
     return told
 
 

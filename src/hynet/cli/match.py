@@ -4,7 +4,7 @@ Example: hynet match                            (an example pair)
          hynet match a.jpg b.jpg --out matches.png
          hynet match a.jpg b.jpg --geometry homography --show patches
          hynet match a.jpg b.jpg --affine --mask a-mask.png b-mask.png
-         hynet match a.jpg b.jpg --focal 1200 --shape affnet.onnx
+         hynet match a.jpg b.jpg --focal 1200 --shape affine-network
          hynet match a.jpg b.jpg --extractor aliked-n16.pth
          hynet match a.jpg b.jpg --extractor xfeat.onnx --matcher lighterglue.onnx
          hynet match photos/ --pairs pairs.txt --out matches.h5      (in hloc's layout; run it again to go on)
@@ -70,7 +70,7 @@ def run(
         affine: Short for --shape baumberg.
         orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright); auto takes the
             photos as upright, unless orienting every keypoint gives more inliers.
-        shape: Elliptic regions, for surfaces seen from the side: the path of AffNet's weights, baumberg, or none.
+        shape: Elliptic regions, for surfaces seen from the side: affine-network, baumberg, none, or a network's path.
         score_threshold: Leave out keypoints of a lower score; by default as usual for the detector.
         spread: Take keypoints all over the photo; --no-spread: the strongest anywhere.
         mask: Two pictures as large as the photos; where they are black there are no keypoints. Of many photos a folder

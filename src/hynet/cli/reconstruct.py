@@ -60,7 +60,7 @@ def run(
         max_keypoints: Keypoints per photo, the strongest.
         orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright); auto looks at
             some of the photos: upright, unless some were turned against others.
-        shape: Elliptic regions, for surfaces seen from the side: the path of AffNet's weights, baumberg, or none.
+        shape: Elliptic regions, for surfaces seen from the side: affine-network, baumberg, none, or a network's path.
         features: Anyone's features in hloc's layout, instead of detector and model.
         matches: Anyone's matches between those features in hloc's layout, LightGlue's for one, instead of our own.
         pairs: exhaustive, retrieval, sequence, or a file with two names a line; auto is exhaustive for up to 200 photos

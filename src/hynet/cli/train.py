@@ -17,15 +17,13 @@ from typing import Annotated, Any
 
 import tyro
 
-from .. import images
-from ..errors import BadInput, choose, need
-from ..system.files import make_folder
-from ..system.locks import alone
+from ..errors import BadInput, choose
 from ..training.configuration import LENGTHS, TrainConfig
 from ..training.recipes import RECIPES
 from ..training.run import train
 from ..types import Table
 from . import Report, parse, terminal_width
+from .other_recipes import OTHER_RECIPES
 from .progress import bar
 
 TrainingDevice = Annotated[
@@ -39,54 +37,19 @@ def main(args: list[str]) -> Report:
         return _list()
     if not args or args[0].startswith("-"):
         if not {"-h", "--help"} & set(args):
-            raise BadInput(
-                f"say which recipe to train, one of {', '.join([*RECIPES, 'keynet'])}; `hynet train --list` explains."
-            )
+            names = ", ".join([*RECIPES, *OTHER_RECIPES])
+            raise BadInput(f"say which recipe to train, one of {names}; `hynet train --list` explains.")
         return _command("RECIPE", RECIPES["hynet"].config, args)
     name, options = args[0], args[1:]
-    if name == "keynet":
-        return parse(keynet, options, prog="hynet train keynet", description=keynet.__doc__)()
+    if name in OTHER_RECIPES:
+        other = OTHER_RECIPES[name].run
+        return parse(other, options, prog=f"hynet train {name}", description=other.__doc__)()
     config = choose(RECIPES, name, "recipe").config
     given = [length for length in LENGTHS if any(arg.split("=")[0] == f"--{length}" for arg in options)]
     if given:  # another length takes the place of the recipe's
         lengths: dict[str, Any] = {length: 1 if length == given[0] else None for length in LENGTHS}
         config = replace(config, **lengths)
     return _command(name, config, options)
-
-
-def keynet(
-    *,
-    data: list[Path],
-    out: Path,
-    minutes: float | None = None,
-    steps: int | None = None,
-    seed: int = 0,
-    resume: bool = False,
-) -> Report:
-    """Train the Key.Net detector on photos alone: where a photo and a warped copy of it agree is a keypoint.
-
-    Example: hynet train keynet --data photos/ --out run/ --minutes 10
-
-    Args:
-        data: folders of photos.
-        out: the run folder; keynet.onnx in it is what `--detector` runs.
-        minutes: how long; give this or steps.
-        steps: how long; give this or minutes.
-        seed: of the warps.
-        resume: go on with the run in that folder.
-    """
-    need("torch", "train", "training")
-    from ..detectors import keynet_network
-    from ..export import keynet as keynet_export
-    from ..training.keynet import train as train_keynet
-
-    photos = [photo for folder in data for photo in images.list_photos(folder)]
-    with alone(make_folder(out)), bar() as progress:
-        ended = train_keynet(photos, out, minutes=minutes, steps=steps, seed=seed, resume=resume, progress=progress)
-        exported = out / "keynet.onnx"
-        keynet_export.export(keynet_network.load(ended.checkpoint), exported)
-    text = f"{ended.steps} steps, loss {ended.loss:.3f} -> {exported}"
-    return Report(text, {"steps": ended.steps, "loss": ended.loss, "checkpoint": str(exported)})
 
 
 def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
@@ -118,7 +81,9 @@ def _described() -> str:
     """The recipes first: they are what to choose from."""
     width = max(map(len, RECIPES))
     recipes = [f"  {name.ljust(width)}  {recipe.about}" for name, recipe in RECIPES.items()]
-    recipes += [f"  {'keynet'.ljust(width)}  the Key.Net detector, from photos alone (`hynet train keynet --help`)"]
+    recipes += [
+        f"  {name.ljust(width)}  {recipe.about} (`hynet train {name} --help`)" for name, recipe in OTHER_RECIPES.items()
+    ]
     return "\n".join(["RECIPE is one of:", *recipes, "", __doc__ or ""])
 
 
@@ -181,6 +146,6 @@ def _told(line: Mapping[str, Any], config: TrainConfig) -> str:
 
 def _list() -> Report:
     rows = {name: {"what": recipe.about, "network": recipe.config.network} for name, recipe in RECIPES.items()}
-    rows["keynet"] = {"what": "the Key.Net detector, from photos alone", "network": "keynet"}
+    rows |= {name: {"what": recipe.about, "network": recipe.network} for name, recipe in OTHER_RECIPES.items()}
     data = {name: {"about": recipe.about, "config": asdict(recipe.config)} for name, recipe in RECIPES.items()}
     return Report(Table("Recipes", ["what", "network"], rows).markdown(terminal_width()), {"recipes": data})

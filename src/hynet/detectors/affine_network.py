@@ -9,12 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadWeights, need
+from ..models import shipped
 from ..patches import SUPPORT_SIGMAS, cut
 from ..system.machine import cores
 from ..system.onnx_runtime import run, session
 from ..types import Array, Keypoints
 from .shape import reshaped
 
+SHIPPED = shipped("shape")["shape"]
 SIDE = 32  # pixels of the patch that the network looks at
 OUTPUT = "shapes"
 FLATTEST = 1e-3  # of 1 + a and 1 + c, which are 0 where the network's tanh gives -1: an ellipse of no area
@@ -25,14 +27,22 @@ Numbers = Callable[[Array], Array]  # (n, SIDE, SIDE) uint8 -> (n, 3)
 
 
 class AffineNetwork:
-    """Round keypoints -> elliptic ones of the same places and areas, the vertical of the photo kept vertical."""
+    """Round keypoints -> elliptic ones of the same places and areas, the vertical of the photo kept vertical.
 
-    def __init__(self, weights: str | Path) -> None:
-        self._run = _in_onnx(weights) if Path(weights).suffix == ".onnx" else _in_torch(weights)
+    support: how many sigmas wide the patches were that it learnt from; None where its file does not say.
+    """
+
+    def __init__(self, weights: str | Path = SHIPPED) -> None:
+        self.support: float | None = None
+        if Path(weights).suffix == ".onnx":
+            self._run, self.support = _in_onnx(weights)
+        else:
+            self._run = _in_torch(weights)
 
     def __call__(self, image: Array, keypoints: Keypoints, support: float = SUPPORT_SIGMAS) -> Keypoints:
-        """In (H, W) grey, from patches `support` sigmas wide; the keypoints' own angles do not matter."""
-        a, b, c = self.numbers(cut(image, reshaped(keypoints, np.eye(2)[None]), SIDE, support)).T
+        """In (H, W) grey, from patches as it learnt from, else `support` sigmas wide; their angles do not matter."""
+        looked_at = cut(image, reshaped(keypoints, np.eye(2)[None]), SIDE, self.support or support)
+        a, b, c = self.numbers(looked_at).T
         a, c = (np.maximum(each, FLATTEST - 1) for each in (a, c))
         shapes = np.stack([np.stack([1 + a, 0 * a], -1), np.stack([b, 1 + c], -1)], 1).astype(np.float64)
         return reshaped(keypoints, shapes)
@@ -44,11 +54,16 @@ class AffineNetwork:
             return np.concatenate([np.zeros((0, 3), np.float32), *pool.map(self._run, tiles)])
 
 
-def _in_onnx(weights: str | Path) -> Numbers:
+def _in_onnx(weights: str | Path) -> tuple[Numbers, float | None]:
     opened = session(weights, threads=1)  # each thread takes tiles of its own
     if [each.name for each in opened.get_outputs()] != [OUTPUT]:
-        raise BadWeights(f"{weights} is not a network for affine shapes; `hynet export` writes one from AffNet's.")
-    return lambda patches: run(opened, [OUTPUT], {"patches": patches})[0]
+        raise BadWeights(f"{weights} is not a network for affine shapes; `hynet train shape` writes one.")
+    try:
+        support = float(opened.get_modelmeta().custom_metadata_map["support"])
+    except (KeyError, ValueError):
+        support = 0.0
+    known = support if 0 < support < np.inf else None
+    return lambda patches: run(opened, [OUTPUT], {"patches": patches})[0], known
 
 
 def _in_torch(weights: str | Path) -> Numbers:

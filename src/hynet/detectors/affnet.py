@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
 from torch import Tensor, nn
 
 from ..errors import BadWeights
+from .weights import read_state
 
 CHANNELS, STRIDES = (16, 16, 32, 32, 64, 64), (1, 1, 2, 1, 2, 1)
 LAST = 8  # pixels a side that are left for the last convolution
@@ -32,17 +32,9 @@ class AffNet(nn.Module):
 
 
 def load(path: str | Path) -> AffNet:
-    """The network in a published file."""
-    try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise BadWeights(f"cannot read {path}: {error.strerror or error}.") from None
-    except Exception as error:  # arbitrary bytes fail in many ways
-        raise BadWeights(
-            f"{path} is not a weights file ({type(error).__name__}); give AffNet's .pth or .onnx."
-        ) from None
-    state = content.get("state_dict", content) if isinstance(content, Mapping) else {}
-    if not recognised(state):
+    """The network in a published file, in one of ours, or in a checkpoint."""
+    state = read_state(path)
+    if not isinstance(state, Mapping) or not recognised(state):
         raise BadWeights(f"{path} does not hold AffNet, whose last layer is (3, 64, 8, 8).")
     return from_state(state, str(path))
 

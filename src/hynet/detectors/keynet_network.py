@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ..errors import BadWeights, need
+from ..errors import BadWeights
+from .weights import read_state
 
 FILTERS = 8
 INNER_LEVELS = 3  # each 1.2 times smaller than the one before
@@ -73,21 +74,9 @@ def recognised(state: Mapping[str, Any]) -> bool:
 
 def load(path: str | Path) -> KeyNetwork:
     """The network with the weights of a file: published (.pth), ours (.safetensors) or a checkpoint, ready to use."""
-    try:
-        if Path(path).suffix == ".safetensors":
-            content: Any = need("safetensors.torch", "train", "reading .safetensors").load_file(path)
-        else:
-            content = torch.load(path, map_location="cpu", weights_only=True)
-    except OSError as error:
-        raise BadWeights(f"cannot read {path}: {error.strerror or error}.") from None
-    except Exception as error:  # each format fails in its own way
-        raise BadWeights(f"{path} is not a weights file ({type(error).__name__}); give .pth or .safetensors.") from None
-    for key in ("state_dict", "network"):
-        if isinstance(content, Mapping) and key in content:
-            content = content[key]
     network = KeyNetwork()
     try:
-        network.load_state_dict(content)
+        network.load_state_dict(read_state(path))
     except (RuntimeError, TypeError):
         raise BadWeights(f"{path} does not hold Key.Net's layers, all of them and no others.") from None
     return network.eval()

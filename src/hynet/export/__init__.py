@@ -16,6 +16,7 @@ def export_weights(model: str | Path, to: str | Path, about: Mapping[str, str]) 
     """Whatever network the weights are of, by name or path: what it is, and the difference in the check."""
     from ..descriptors.loading import from_state, models, network, read_state
     from ..detectors import affnet, keynet_network
+    from ..detectors.affine_network import SHIPPED
     from ..models import shipped
     from . import affine_network, descriptors, keynet
 
@@ -23,10 +24,12 @@ def export_weights(model: str | Path, to: str | Path, about: Mapping[str, str]) 
     if str(model) in detectors:
         weights = detectors[str(model)].with_suffix(".safetensors")
         return "detector", keynet.export(keynet_network.load(weights), to, about)
+    if str(model) in shipped("shape"):
+        return "shape network", affine_network.export(affnet.load(SHIPPED.with_suffix(".safetensors")), to, about)
     if str(model) in models():
         return "descriptor", descriptors.export(network(model), to, about)
     if not Path(model).exists():
-        names = listed([*models(), *detectors])
+        names = listed([*models(), *detectors, *shipped("shape")])
         raise UnknownName(f"no network {str(model)!r}; choose {names}, or give the path of a checkpoint or of weights.")
     state = read_state(model)
     if affnet.recognised(state):

@@ -28,7 +28,7 @@ from ..types import Progress, silent
 from . import PhotoExtractor
 from .hloc_file import columns, h5_names, open_features, reading, write_settings
 from .masking import extract_unmasked
-from .patchwise import ORIENTATIONS, SHAPES, Extractor
+from .patchwise import ORIENTATIONS, Extractor, network_of_shape
 from .settings import PATCHWISE, Settings
 from .standing import orientation_of
 
@@ -174,7 +174,7 @@ def weights_of(settings: Settings) -> str | None:
         return _fingerprint(Path(settings.extractor))
     described_by = _fingerprint(models().get(settings.descriptor, Path(settings.descriptor)))
     found_by = None if settings.detector in DETECTORS else _fingerprint(Path(settings.detector))
-    shaped_by = None if settings.shape in SHAPES else _fingerprint(Path(settings.shape))
+    shaped_by = _fingerprint(shape) if (shape := network_of_shape(settings.shape)) else None
     others = [each for each in (found_by, shaped_by) if each is not None]
     return fingerprints.values([described_by, *others])[:16] if others else described_by
 

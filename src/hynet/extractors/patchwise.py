@@ -13,10 +13,10 @@ import cv2
 from .. import images
 from ..descriptors.loading import load
 from ..detectors import open_detector
-from ..detectors.affine_network import AffineNetwork
+from ..detectors.affine_network import SHIPPED, AffineNetwork
 from ..detectors.orientation import oriented
 from ..detectors.shape import baumberg
-from ..errors import BadInput
+from ..errors import BadInput, listed
 from ..patches import SUPPORT_SIGMAS, cut
 from ..types import Array, Descriptor, Detector, Features, Keypoints
 from .calibrated import Calibration, saved
@@ -25,7 +25,7 @@ from .calibrated import Calibration, saved
 LONGEST = 1600
 
 ORIENTATIONS = ("auto", "upright", "gradient")
-SHAPES = ("none", "baumberg")  # any other is the path of AffNet's weights
+SHAPES = {"none": None, "baumberg": None, "affine-network": SHIPPED}  # -> its network; any other is the path of one
 
 
 class Extractor:
@@ -39,7 +39,8 @@ class Extractor:
     spread: over the photo, instead of the strongest anywhere.
     orientation: "gradient" turns each keypoint to where it gets brighter, "upright" none; "auto" leaves it to who sees
         several photos (`match_photos`, `extract_all`), and is "gradient" for one photo alone.
-    shape: elliptic regions, for surfaces seen from the side: the path of AffNet's weights, or "baumberg".
+    shape: elliptic regions, for surfaces seen from the side: "affine-network", "baumberg", or the path of weights of a
+        network of one's own or of AffNet.
     upright, affine: short for orientation="upright" and shape="baumberg".
     support: full width of a patch in detector sigmas; None: as calibrated, or as the model was trained.
     device: where a descriptor that is given by name or path runs, as for `hynet.load`.
@@ -163,11 +164,17 @@ def _open_shape(shape: str | Path) -> Reshape | None:
         return None
     if shape == "baumberg":
         return lambda image, keypoints, support: baumberg(image, keypoints)
-    if shape == "affine-network" and not Path(shape).exists():
-        raise BadInput("no network for affine shapes ships yet; give the path of AffNet's weights as the shape.")
-    if not Path(shape).exists():
-        raise BadInput(f"no shape {str(shape)!r}; choose none or baumberg, or give the path of AffNet's weights.")
-    return AffineNetwork(shape)
+    weights = network_of_shape(shape)
+    if weights is None or not weights.exists():
+        raise BadInput(
+            f"no shape {str(shape)!r}; choose {listed(SHAPES)}, or give the path of a network such as AffNet."
+        )
+    return AffineNetwork(weights)
+
+
+def network_of_shape(shape: str | Path) -> Path | None:
+    """The file of the network that predicts it, where it is predicted."""
+    return SHAPES.get(str(shape), Path(shape))
 
 
 def check_mask(mask: Array, shape: tuple[int, ...]) -> None:

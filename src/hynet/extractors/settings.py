@@ -40,7 +40,7 @@ class Settings:
     support: float | None = None  # None: as calibrated, or as the model was trained
     weights: str | None = None  # fingerprint of the files of weights; filled in by extract_all
     orientation: str = "auto"  # extract_all decides by what the photos show
-    shape: str = "none"  # or "baumberg", or the path of AffNet's weights
+    shape: str = "none"  # or "baumberg", "affine-network", or the path of a network such as AffNet
     extractor: str | None = None  # name, weights or features file of an extractor, in place of detector and descriptor
     precision: str | None = None  # of the stored descriptors: "float16" or "int8"; None: as they are, float32
     device: str | None = None  # where the descriptor runs; says nothing about what the features are, so it is not kept

@@ -18,7 +18,7 @@ from ..system.plugins import Part, with_plugins
 if TYPE_CHECKING:
     from .distillation import distilled, same_neighbours
     from .paper import d_only, hynet, loss_a, loss_b, s_only
-    from .rivals import AP_BINS, doap, hardnet, hardnet_four, l2net, sosnet, tfeat
+    from .rivals import AP_BINS, doap, hardnegc, hardnet, hardnet_four, l2net, sosnet, tfeat
     from .terms import (
         NEIGHBOURS,
         Loss,
@@ -43,6 +43,7 @@ __all__ = [
     "d_only",
     "distilled",
     "doap",
+    "hardnegc",
     "hardnet",
     "hardnet_four",
     "hybrid",
@@ -70,6 +71,7 @@ LOSSES: dict[str, Part[LossTerms]] = with_plugins(
         "loss_b": Part("hynet.losses.paper:loss_b", "L_B: a triplet on s plus one on d"),
         "hardnet": Part("hynet.losses.rivals:hardnet", "HardNet: triplet on d, hardest negative of the other side"),
         "hardnet_four": Part("hynet.losses.rivals:hardnet_four", "HardNet's with negatives mined as HyNet does"),
+        "hardnegc": Part("hynet.losses.rivals:hardnegc", "AffNet's: HardNet's with the hardest negative held constant"),
         "sosnet": Part("hynet.losses.rivals:sosnet", "SOSNet: quadratic triplet on d, plus second-order similarity"),
         "tfeat": Part("hynet.losses.rivals:tfeat", "TFeat: random triplets with anchor swap, on raw distances"),
         "l2net": Part("hynet.losses.rivals:l2net", "L2-Net: relative distances, decorrelation, feature maps"),

@@ -1,4 +1,4 @@
-"""The losses that HyNet is compared with: HardNet's, SOSNet's, TFeat's, L2-Net's, DOAP's."""
+"""The losses that HyNet is compared with: HardNet's, SOSNet's, TFeat's, L2-Net's, DOAP's; and AffNet's, for shapes."""
 
 from __future__ import annotations
 
@@ -30,6 +30,15 @@ def hardnet_four(
 ) -> LossTerms:
     """HardNet's triplet with negatives mined as HyNet and SOSNet do: LL, RR, LR and RL."""
     return d_only(raw_a, raw_p, margin=margin, gamma=0.0, strangers=strangers)
+
+
+@in_full_precision
+def hardnegc(raw_a: Tensor, raw_p: Tensor, *, margin: Weight = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
+    """AffNet's: HardNet's triplet whose hardest negative is a constant, so that only the pair moves."""
+    a, p = unit(raw_a), unit(raw_p)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers, across=True, constant=True)
+    hinge = (margin + d_pos - d_neg).relu()
+    return added_up({"triplet": hinge.mean()}, d_pos, d_neg, hinge)
 
 
 @in_full_precision

@@ -165,7 +165,7 @@ def match_photos(
     matcher: "consensus", "nearest", the path of LighterGlue's weights, or an object.
     ratio, fginn: options of the first two, as for `match`; without a ratio, "consensus" asks for none.
     orientation: "auto" takes the photos as upright unless orienting every keypoint gives more inliers.
-    shape: elliptic regions: the path of AffNet's weights, or "baumberg".
+    shape: elliptic regions: "affine-network", "baumberg", or the path of a network such as AffNet.
     geometry: as for `verify`, or "none" to keep all matches.
     focal: focal length in pixels, of both photos or of each; None: by EXIF, where the photos are files that tell it.
     threshold: pixels of the original photo from the geometry, of an inlier; None: as calibrated, else as usual.

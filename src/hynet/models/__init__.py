@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-KINDS = {"default": "descriptor", "default-float": "descriptor", "light": "descriptor", "keynet": "detector"}
+KINDS = {
+    "default": "descriptor",
+    "default-float": "descriptor",
+    "light": "descriptor",
+    "keynet": "detector",
+    "shape": "shape",
+}
 OTHER_NAMES = {"default-int8": "default"}  # what `default` was called before it was in 8-bit integers
 IN_FLOATS = "-float"  # ends the name of the same network in floats, which shares its weights for torch
 

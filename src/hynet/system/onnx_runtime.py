@@ -26,7 +26,7 @@ def session(path: str | Path, threads: int) -> Any:
     except Exception as error:  # it raises its own kind for each way in which a file can be broken
         raise BadWeights(
             f"{path} is not a network in ONNX ({type(error).__name__}); "
-            "`hynet export` writes descriptors, `hynet train keynet` a detector."
+            "`hynet export` writes descriptors, `hynet train` detectors and shapes (keynet, shape)."
         ) from None
 
 

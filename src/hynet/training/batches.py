@@ -23,8 +23,8 @@ from .sampling import Mixture, pairs
 class Batch:
     """This process's share of the pairs, and who is a stranger to whom in the whole batch."""
 
-    anchors: Tensor  # (n, 1, 32, 32) float 0-255
-    positives: Tensor  # (n, 1, 32, 32)
+    anchors: Tensor  # (n, 1, S, S) float 0-255; 32 pixels where a descriptor is trained
+    positives: Tensor  # (n, 1, S, S)
     strangers: Strangers
     taught: tuple[Tensor, Tensor] | None = None  # (n, D) each: what the teacher says of them
 
@@ -35,7 +35,9 @@ class Batch:
         return float(self.strangers.certain.sum(1).float().mean())
 
 
-def batches(data: Mixture, config: TrainConfig, *, first: int, per_epoch: int, device: str) -> Iterator[Batch]:
+def batches(
+    data: Mixture, config: TrainConfig, *, first: int, per_epoch: int, device: str, size: int = 32
+) -> Iterator[Batch]:
     """Batch number `first` and all after it, without end; each follows from the seed and its number."""
     share = config.pairs_per_batch // distributed.world()
     if share * distributed.world() != config.pairs_per_batch:
@@ -61,6 +63,7 @@ def batches(data: Mixture, config: TrainConfig, *, first: int, per_epoch: int, d
         patches = augment(
             torch.from_numpy(data.patches(chosen[mine])),
             generator,
+            size=size,
             flips=config.flips,
             jitter=config.jitter,
             light=config.light,

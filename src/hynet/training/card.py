@@ -12,6 +12,9 @@ from ..errors import BadInput, need
 from ..system.files import whole
 from . import checkpoints, materials
 
+# Settings that a run of affine shapes has, as all have, and does not use
+OF_DESCRIPTORS = {"norm", "dropout", "start", "gain", "lessons", "loss_options", "jitter", "compiled"}
+
 
 @dataclass(frozen=True)
 class Shared:
@@ -50,6 +53,17 @@ def _checkpoints(folder: Path) -> list[Path]:
     return [folder / "best.pt", folder / "last.pt"]
 
 
+def _purpose(name: str, about: Mapping[str, Any]) -> tuple[str, list[str]]:
+    """What weights are for, and how they are used."""
+    if about["recipe"] == "shape":
+        return "network for affine shapes: 32 x 32 grey patches to ellipses", [
+            f"    hynet match a.jpg b.jpg --shape {name}"
+        ]
+    described = f"    vectors = descriptor.describe(patches)  # (N, S, S) uint8 -> (N, {about.get('dim', 128)})"
+    use = [*_loading(name, about["config"]["network"]), described]
+    return "descriptor: 32 x 32 grey patches to unit vectors", use
+
+
 def _loading(name: str, network: str) -> list[str]:
     """How these weights are loaded: a network that is in none of our tables has to be given."""
     if ":" in network:
@@ -74,19 +88,20 @@ def _bill(about: Mapping[str, Any], sources: Path) -> list[str]:
 def _card(name: str, about: Mapping[str, Any], position: Mapping[str, Any], bill: Sequence[str]) -> str:
     """What a stranger needs to know about the weights."""
     config = about["config"]
+    what, use = _purpose(name, about)
     errors = [f"| {Path(path).name} | {error:.2f} |" for path, error in position["validation"].items()]
     data = [f"| {Path(path).name} | {one['patches']} | {one['points']} |" for path, one in about["data"].items()]
-    settings = [f"| {key} | {value} |" for key, value in config.items() if value is not None]
+    unused = OF_DESCRIPTORS if about["recipe"] == "shape" else {}
+    settings = [f"| {key} | {value} |" for key, value in config.items() if value is not None and key not in unused]
     return "\n".join(
         [
             f"# {name}",
             "",
-            f"Weights of a `{config['network']}` descriptor: 32 x 32 grey patches to unit vectors. Trained with the "
+            f"Weights of a `{config['network']}` {what}. Trained with the "
             f"recipe `{about['recipe']}` of hynet {about['environment']['hynet']} for {position['step']} steps, "
             f"{position['seconds'] / 60:.0f} minutes.",
             "",
-            *_loading(name, config["network"]),
-            f"    vectors = descriptor.describe(patches)  # (N, S, S) uint8 -> (N, {about.get('dim', 128)})",
+            *use,
             "",
             *(["## Error on validation sets", "", "| set | FPR@95 in % |", "|---|---|", *errors, ""] if errors else []),
             "These sets chose the checkpoint: they are no test." if errors else "Not validated.",

@@ -11,13 +11,12 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import torch
 
 from .. import __version__
-from ..descriptors.layers import Network
 from ..errors import BadInput, BadWeights
 from ..system import fingerprints
 from ..system.files import whole
@@ -42,11 +41,14 @@ class Position:
     validated_step: int = -1
 
 
+Trained = TypeVar("Trained", bound=torch.nn.Module)
+
+
 @dataclass
-class State:
+class State(Generic[Trained]):
     """What changes while a run trains."""
 
-    network: Network
+    network: Trained
     optimiser: torch.optim.Optimizer
     average: float  # decay of the averaged weights; 0 keeps none
     position: Position = field(default_factory=Position)

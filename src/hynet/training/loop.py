@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..descriptors.layers import Network
 from ..errors import BadInput, HynetError
 from ..losses import Loss, LossTerms
 from ..losses.options import takes
-from ..system.files import make_folder
-from ..system.locks import alone
 from ..system.machine import keep_memory_mapped
 from ..types import PatchSet
 from . import checkpoints, distributed
@@ -28,7 +25,8 @@ from .checkpoints import Position, State
 from .configuration import TrainConfig as TrainConfig
 from .configuration import learning_rate, progress
 from .distillation import teacher_of
-from .logbook import Watch, logbook, unwatched
+from .logbook import Watch, unwatched
+from .run_folder import due, keep_best, previous, save, writing
 from .sampling import batches_per_epoch, mix
 from .setup import OwnNetwork, has_gpu, loss_function, start, tiled
 from .stopping import interrupt, stop_signals
@@ -75,7 +73,7 @@ def train(
     validate = validate or {}
     device = _present(device or ("cuda" if has_gpu() else "cpu"))
     about = checkpoints.about(recipe, config, data)
-    if checkpoint := _previous(out, about, resume):
+    if checkpoint := previous(out, about, resume):
         state = start(replace(config, start_from=None), device, network)
         state.restore(checkpoint)
     else:
@@ -91,7 +89,7 @@ def train(
     clock = saved = validated = time.perf_counter()
     snapshot: dict[str, Any] | None = None
 
-    with _logging(out, about, now.step, watch) as log, stop_signals() as stopped, threads_for(fast):
+    with writing(out, about, now.step, watch) as log, stop_signals() as stopped, threads_for(fast):
         for batch in one_ahead(batches(mixture, config, first=now.step, per_epoch=per_epoch, device=device)):
             now.seconds, stop = distributed.agree(now.seconds + time.perf_counter() - clock, bool(stopped))
             clock, done = time.perf_counter(), progress(config, now.step, now.seconds, per_epoch)
@@ -105,7 +103,7 @@ def train(
             terms = loss_of(model, batch, loss)
             _check(terms, batch, now.step, out)
             if snapshot:  # its weights gave a sound loss: they are good to go on from
-                _save(out / checkpoints.LAST, snapshot, about)
+                save(out / checkpoints.LAST, snapshot, about)
                 snapshot = None
             step(state, terms.total, learning_rate(config, done))
             now.step += 1
@@ -113,14 +111,14 @@ def train(
 
             if now.step % config.log_every == 0:
                 log(_line(config, now, terms, done, rate))
-            if validate and _due(config.validate_minutes, validated, now.step % per_epoch == 0):
+            if validate and due(config.validate_minutes, validated, now.step % per_epoch == 0):
                 _validate(state, validate, out, about, log)
                 validated = time.perf_counter()
-            if _due(config.checkpoint_minutes, saved):
+            if due(config.checkpoint_minutes, saved):
                 snapshot, saved = copy.deepcopy(state.content()), time.perf_counter()
         if validate and not stop and now.validated_step != now.step:
             _validate(state, validate, out, about, log)
-        _save(out / checkpoints.LAST, state.content(), about)
+        save(out / checkpoints.LAST, state.content(), about)
     if stop:
         interrupt(stopped, now.step, out)
     if not validate:
@@ -151,7 +149,7 @@ def loss_of(model: nn.Module, batch: Batch, loss: Loss) -> LossTerms:
     return terms
 
 
-def step(state: State, total: Tensor, rate: float) -> None:
+def step(state: State[Any], total: Tensor, rate: float) -> None:
     """Move the weights against the gradient of the loss."""
     for group in state.optimiser.param_groups:
         group["lr"] = rate
@@ -223,23 +221,13 @@ def _check(terms: LossTerms, batch: Batch, step: int, out: Path) -> None:
     )
 
 
-def _validate(state: State, sets: ValidationSets, out: Path, about: Mapping[str, Any], log: Watch) -> None:
+def _validate(state: State[Network], sets: ValidationSets, out: Path, about: Mapping[str, Any], log: Watch) -> None:
     """FPR@95 on every set; keeps the weights that are the best on their mean."""
     if distributed.rank() != 0:
         return
     now = state.position
     now.validation = {name: validation_error(partial(described, state.averaged), *some) for name, some in sets.items()}
-    now.validated_step = now.step
-    mean = float(np.mean(list(now.validation.values())))
-    if mean < now.best:
-        now.best, now.best_validation = mean, dict(now.validation)
-        _save(out / checkpoints.BEST, state.content(), about)
-    log({"step": now.step, "minutes": round(now.seconds / 60, 3), "validation": now.validation})
-
-
-def _save(path: Path, content: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    if distributed.rank() == 0 and all(weights.isfinite().all() for weights in content["network"].values()):
-        checkpoints.save(path, {**content, "about": dict(about)})
+    keep_best(state, out, about, log)
 
 
 def _present(device: str) -> str:
@@ -249,36 +237,4 @@ def _present(device: str) -> str:
         return str(torch.empty(0, device=device).device)
     except (RuntimeError, AssertionError):
         raise BadInput(f"there is no device {device!r}; leave the device out, or name one that torch has.") from None
-
-
-def _previous(out: Path, about: Mapping[str, Any], resume: bool) -> dict[str, Any] | None:
-    """The checkpoint to go on from. A folder that holds a run is not overwritten."""
-    last = out / checkpoints.LAST
-    if not last.exists():
-        return None
-    if not resume:
-        raise BadInput(f"{out} already holds a run; add --resume to go on with it, or choose another --out.")
-    content = checkpoints.read(last)
-    checkpoints.check_same_run(last, content["about"], about)
-    if (best := out / checkpoints.BEST).exists():  # a killed run may have been there after it wrote `last`
-        kept = checkpoints.read(best)
-        checkpoints.check_same_run(best, kept["about"], about)
-        if kept["position"]["best"] <= content["position"]["best"]:
-            content["position"] |= {"best": kept["position"]["best"], "best_validation": kept["position"]["validation"]}
-    return content
-
-
-def _due(minutes: float | None, since: float, otherwise: bool = False) -> bool:
-    return otherwise if minutes is None else time.perf_counter() - since >= 60 * minutes
-
-
-@contextmanager
-def _logging(out: Path, about: Mapping[str, Any], step: int, watch: Watch) -> Iterator[Watch]:
-    """The first process writes, and no other run beside it; the others say nothing."""
-    if distributed.rank() != 0:
-        yield unwatched
-        return
-    with alone(make_folder(out)):
-        checkpoints.describe_run(out, about)
-        with logbook(out, step, watch) as log:
-            yield log
+    return device

@@ -81,8 +81,12 @@ def train(
     if not validate_on_training:
         check_apart(data, validate, "Validate on another set, or add --validate-on-training.")
     # Jitter looks at the full 64 pixels; everything else only ever sees 32.
-    sets = _loaded(data, 64 if config.jitter else 32, progress)
-    checks = validate if isinstance(validate, Mapping) else {str(root): _checked(root) for root in _paths(validate)}
+    sets = load_sets(data, 64 if config.jitter else 32, progress)
+    checks = (
+        validate
+        if isinstance(validate, Mapping)
+        else {str(root): load_validation(root, 32) for root in _paths(validate)}
+    )
     return loop.train(
         config,
         sets,
@@ -135,7 +139,8 @@ def _label(made: Any, kind: str) -> str:
     return f"{defined.__module__}:{defined.__qualname__}"
 
 
-def _loaded(data: Sets, size: int, progress: Progress) -> dict[str, PatchSet]:
+def load_sets(data: Sets, size: int, progress: Progress) -> dict[str, PatchSet]:
+    """By name, in patches of that size where folders are given."""
     if isinstance(data, PatchSet):
         return {"data": data}
     if isinstance(data, Mapping):
@@ -143,8 +148,9 @@ def _loaded(data: Sets, size: int, progress: Progress) -> dict[str, PatchSet]:
     return {str(root): datasets.find_patches(root).load(Path(root), size, progress) for root in _paths(data)}
 
 
-def _checked(root: str | Path) -> tuple[PatchSet, PatchPairs]:
-    return datasets.find_patches(root).load(Path(root), 32, silent), datasets.test_pairs(Path(root))
+def load_validation(root: str | Path, size: int) -> tuple[PatchSet, PatchPairs]:
+    """A set with the pairs to test on."""
+    return datasets.find_patches(root).load(Path(root), size, silent), datasets.test_pairs(Path(root))
 
 
 def _paths(roots: str | Path | Sequence[str | Path]) -> Sequence[Path]:

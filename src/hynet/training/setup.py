@@ -23,7 +23,7 @@ PATCH_SIZE = 32  # pixels a side, that augmentation gives
 OwnNetwork = nn.Module | Callable[[], nn.Module]  # in none of our tables
 
 
-def start(config: TrainConfig, device: str, own: OwnNetwork | None = None) -> State:
+def start(config: TrainConfig, device: str, own: OwnNetwork | None = None) -> State[Network]:
     """A fresh network and its optimiser, the same in every process. A module of one's own has its weights already."""
     torch.manual_seed(seed_of(config.seed))
     made = own if own is None or isinstance(own, nn.Module) else own()

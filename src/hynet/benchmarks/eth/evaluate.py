@@ -89,7 +89,7 @@ class EthOptions:
     # of patch descriptors: turned to where it gets brighter (gradient) or not (upright); auto: upright, but gradient in
     # a folder where some photos were turned against others
     orientation: Literal["auto", "upright", "gradient"] = "auto"
-    shape: str = "none"  # of patch descriptors: none, baumberg, or the path of AffNet's weights
+    shape: str = "none"  # of patch descriptors: none, baumberg, affine-network, or the path of a network
     features: tuple[Path, ...] = ()  # features files in hloc's layout, each a row
     # A folder for the models themselves, to look at with `hynet doctor` and `hynet view`; by default the cache.
     work: Path | None = None

@@ -21,7 +21,7 @@ from ...extractors import PhotoExtractor, find_extractor, open_extractor, patchw
 from ...extractors.calibrated import saved
 from ...extractors.collection import is_collection, known_by
 from ...extractors.hloc_file import FeaturesFile
-from ...extractors.patchwise import Extractor
+from ...extractors.patchwise import Extractor, network_of_shape
 from ...extractors.standing import orientation_of
 from ...matchers import Matcher, open_matcher
 from ...system import cache, fingerprints
@@ -181,7 +181,8 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting, turned: 
 
 
 def _known_shape(shape: str) -> str:
-    return fingerprints.content(Path(shape)) if Path(shape).is_file() else shape
+    weights = network_of_shape(shape)
+    return fingerprints.content(weights) if weights and weights.is_file() else shape
 
 
 def _end_to_end(name: str, extract: PhotoExtractor, setting: Setting) -> Method:

@@ -55,7 +55,7 @@ class ImcOptions:
     # of patch descriptors: turned to where it gets brighter (gradient) or not (upright); auto: upright, but gradient in
     # a folder where some photos were turned against others
     orientation: Literal["auto", "upright", "gradient"] = "auto"
-    shape: str = "none"  # of patch descriptors: none, baumberg, or the path of AffNet's weights
+    shape: str = "none"  # of patch descriptors: none, baumberg, affine-network, or the path of a network
     # of methods without a matcher of their own: nearest is the challenge's, a ratio test in both directions
     matcher: Literal["consensus", "nearest"] = "consensus"
     ratio: float | None = None  # of nearest, for all; by default each model's own, and 0.9 where it has none
