@@ -237,4 +237,3 @@ def _present(device: str) -> str:
         return str(torch.empty(0, device=device).device)
     except (RuntimeError, AssertionError):
         raise BadInput(f"there is no device {device!r}; leave the device out, or name one that torch has.") from None
-    return device
