@@ -54,21 +54,23 @@ def test_the_turn_between_points_is_found():
     assert turn(first, 1.3 * first @ np.array([[c, s], [-s, c]]) + [5, 9]) == pytest.approx(0.7)
 
 
-def test_a_collection_that_stands_is_told_from_one_with_a_turned_photo(scene):
+@pytest.mark.parametrize("model", ["default", "light"])
+def test_a_collection_that_stands_is_told_from_one_with_a_turned_photo(scene, model):
     photos = [*scene.photos]
-    assert not are_turned(photos)
-    assert orientation_of(photos) == "upright"
-    assert orientation_of(photos[:1]) == "gradient"  # nothing is known of what it will be matched with
+    assert not are_turned(photos, model)
+    assert orientation_of(photos, model) == "upright"
+    assert orientation_of(photos[:1], model) == "gradient"  # nothing is known of what it will be matched with
     for quarters in (1, 2, 3):
         photos[2] = np.ascontiguousarray(np.rot90(scene.photos[2], quarters))
-        assert are_turned(photos)
+        assert are_turned(photos, model)
     noise = [np.random.default_rng(k).integers(0, 256, (200, 200), np.uint8) for k in range(3)]
-    assert not are_turned(noise)
+    assert not are_turned(noise, model)
 
 
-def test_a_collection_whose_photos_lean_a_little_each_counts_as_turned(scene):
-    assert are_turned([turned(scene.photos[0], degrees) for degrees in (0, 12, 24)])
-    assert not are_turned([turned(scene.photos[0], degrees) for degrees in (0, 3, 6)])
+@pytest.mark.parametrize("model", ["default", "light"])
+def test_a_collection_whose_photos_lean_a_little_each_counts_as_turned(scene, model):
+    assert are_turned([turned(scene.photos[0], degrees) for degrees in (0, 12, 24)], model)
+    assert not are_turned([turned(scene.photos[0], degrees) for degrees in (0, 3, 6)], model)
 
 
 def test_extract_settles_the_orientation_once_for_a_collection(scene, tmp_path):

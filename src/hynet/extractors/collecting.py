@@ -26,7 +26,7 @@ from .manifest import find_addresses
 from .patchwise import Extractor
 from .settings import Settings
 from .shards import LOOK, ListedPhoto, Made
-from .standing import some_of, too_many, turns_between
+from .standing import looking_model, some_of, too_many, turns_between
 from .todo import Listed, Todo, find_changed, work
 
 TOGETHER = 16  # photos in a batch at most: what a worker that is killed loses
@@ -82,7 +82,8 @@ def extract_collection(
         before = note.read_text(errors="replace") if note.exists() else None
         if isinstance(extract, Extractor) and extract.orientation == "auto":
             settled = None if overwrite else settled_orientation(before)
-            settings = replace(settings, orientation=settled or _orientation(named, cluster, watchdog, progress))
+            model = looking_model(settings.descriptor)
+            settings = replace(settings, orientation=settled or _orientation(named, model, cluster, watchdog, progress))
         support = extract.support if isinstance(extract, Extractor) else None
         settings = replace(settings, support=support, weights=weights_of(settings))
         _claim(out, before, settings, overwrite)
@@ -107,13 +108,13 @@ def extract_collection(
         return _collected(out, new)
 
 
-def _orientation(named: Mapping[str, str], cluster: Cluster, watchdog: float, progress: Progress) -> str:
+def _orientation(named: Mapping[str, str], model: str, cluster: Cluster, watchdog: float, progress: Progress) -> str:
     """As `orientation_of` finds it; a photo that cannot even be looked at is left out."""
     if len(named) < 2:
         return "gradient"
     names = list(named)
     photos = [ListedPhoto(names[k], named[names[k]], k) for k in some_of(len(names))]
-    batches = iter([Batch(LOOK, None, (photo,), watchdog) for photo in photos])
+    batches = iter([Batch(LOOK, model, (photo,), watchdog) for photo in photos])
     seen = {}
     for batch, result in done(cluster, partial(next, batches, None)):
         if not isinstance(result, Failed) and result[0] is not None:

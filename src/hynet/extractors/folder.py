@@ -30,7 +30,7 @@ from .hloc_file import columns, h5_names, open_features, reading, write_settings
 from .masking import extract_unmasked
 from .patchwise import ORIENTATIONS, Extractor, network_of_shape
 from .settings import PATCHWISE, Settings
-from .standing import orientation_of
+from .standing import looking_model, orientation_of
 
 _LOG = logging.getLogger(__name__)
 PART = ".part.npz"  # no temporary file of `whole` ends like this
@@ -86,7 +86,8 @@ def _extract_all(
     extract = extract or settings.open_extractor()  # a wrong name is told here, before anything is written
     if isinstance(extract, Extractor) and extract.orientation == "auto":
         settled = None if overwrite else _settled(out, parts)
-        settings = replace(settings, orientation=settled or orientation_of([*named.values()]))
+        found = settled or orientation_of([*named.values()], looking_model(settings.descriptor))
+        settings = replace(settings, orientation=found)
         extract = extract.turned_as(settings.orientation)
     # Who calibrates or trains on between two runs does not mix two kinds.
     support = extract.support if isinstance(extract, Extractor) else None

@@ -178,12 +178,12 @@ def assemble(made: Made, shards: Sequence[Shard]) -> list[str]:
     return [shard.file.name for shard in shards]
 
 
-def look_at(task: None, photos: Sequence[ListedPhoto]) -> list[tuple[Array, Array] | None]:
+def look_at(model: str, photos: Sequence[ListedPhoto]) -> list[tuple[Array, Array] | None]:
     """What tells whether photos were turned."""
     found: list[tuple[Array, Array] | None] = []
     for photo in one_by_one(photos):
         try:
-            found.append(look(fetched(photo.address)))
+            found.append(look(fetched(photo.address), model))
         except BadInput:  # who extracts will say so
             found.append(None)
     return found

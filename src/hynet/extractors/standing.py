@@ -7,6 +7,7 @@ photos show the same thing, their matches agree on one change of angle, which is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import combinations
 from typing import Any
@@ -15,6 +16,7 @@ import numpy as np
 
 from .. import images
 from ..errors import BadInput
+from ..system.machine import cores
 from ..types import Array
 from .patchwise import Extractor
 
@@ -28,14 +30,19 @@ AGREE, CHANCE = 10, 3.0  # matches of one change of angle, and times as many as 
 TOO_MANY = {np.radians(25): 0.05, np.radians(10): 0.3}
 
 
-def orientation_of(photos: Sequence[Any]) -> str:
+def looking_model(descriptor: str) -> str:
+    """The model that photos are looked at with: whoever describes with `light` does not wait for `default`."""
+    return "light" if descriptor == "light" else "default"
+
+
+def orientation_of(photos: Sequence[Any], model: str = "default") -> str:
     """What "auto" is for a collection; of a photo alone nothing is known, so that it may be matched with any."""
-    return "gradient" if len(photos) < 2 or are_turned(photos) else "upright"
+    return "gradient" if len(photos) < 2 or are_turned(photos, model) else "upright"
 
 
-def are_turned(photos: Sequence[Any]) -> bool:
+def are_turned(photos: Sequence[Any], model: str = "default") -> bool:
     """Whether some photos were turned against others by more than upright keypoints bear; no evidence is no."""
-    return too_many(turns(photos))
+    return too_many(turns(photos, model))
 
 
 def too_many(found: Array) -> bool:
@@ -43,15 +50,18 @@ def too_many(found: Array) -> bool:
     return len(found) > 0 and any(np.mean(np.abs(found) > angle) > share for angle, share in TOO_MANY.items())
 
 
-def turns(photos: Sequence[Any]) -> Array:
+def turns(photos: Sequence[Any], model: str = "default") -> Array:
     """Radians between the photos of each pair that shows how it was turned; of many photos, some are looked at."""
-    seen = []
-    for k in some_of(len(photos)):
+
+    def seen(k: int) -> tuple[Array, Array] | None:
         try:
-            seen.append(look(photos[k]))
+            return look(photos[k], model)
         except BadInput:  # who extracts will say so
-            continue
-    return turns_between(seen)
+            return None
+
+    _looking(model)  # opened once, for all threads
+    with ThreadPoolExecutor(len(cores())) as pool:
+        return turns_between([each for each in pool.map(seen, some_of(len(photos))) if each is not None])
 
 
 def some_of(count: int) -> Array:
@@ -59,9 +69,9 @@ def some_of(count: int) -> Array:
     return np.unique(np.linspace(0, count - 1, min(PHOTOS, count)).astype(int))
 
 
-def look(photo: Any) -> tuple[Array, Array]:
+def look(photo: Any, model: str = "default") -> tuple[Array, Array]:
     """Descriptors (N, D) and angles (N,) of a few keypoints of a photo, whatever `images.read` takes."""
-    extract = _looking()
+    extract = _looking(model)
     image = images.shrink(images.read(photo), LONGEST)[0]
     found = extract.describe(image, extract.detect(image))
     return found.descriptors, found.keypoints.angle
@@ -73,8 +83,8 @@ def turns_between(seen: Sequence[tuple[Array, Array]]) -> Array:
 
 
 @lru_cache(maxsize=1)
-def _looking() -> Extractor:
-    return Extractor("dog", "default", KEYPOINTS, orientation="gradient", longest=LONGEST)
+def _looking(model: str) -> Extractor:
+    return Extractor("dog", model, KEYPOINTS, orientation="gradient", longest=LONGEST)
 
 
 def _turn(first: Array, first_angle: Array, second: Array, second_angle: Array) -> float | None:
