@@ -1,7 +1,7 @@
 """Features, matches and verification of 24 photos: ours against pycolmap's own SIFT, on the CPU.
 
-The photos of the folder in HYNET_PHOTOS, or rendered ones. Mapping is COLMAP's in all of them, on all cores, and has rows
-of its own. So have the keypoints: COLMAP keeps as many places as it is asked for, some of them with two orientations.
+The photos of the folder in HYNET_PHOTOS, or rendered ones. Mapping is COLMAP's in all of them, on all cores, in rows of
+its own. So are the keypoints: COLMAP keeps as many places as it is asked for, some of them with two orientations.
 """
 
 from __future__ import annotations
