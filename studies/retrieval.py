@@ -110,5 +110,7 @@ kinds = {
     "one that it shares 30 inliers with": np.array([similar[pair] for pair in verified[30]] or [np.nan]),
 }
 for kind, found in kinds.items():
+    if not np.isfinite(found).any():  # one scene has no others
+        continue
     quantiles = np.quantile(found[np.isfinite(found)], [0.01, 0.05, 0.5, 0.95, 0.99])
     print(f"| {kind} | {' | '.join(f'{value:.2f}' for value in quantiles)} |")

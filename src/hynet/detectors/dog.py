@@ -109,7 +109,7 @@ def _extrema(stack: Array, least: float) -> Array:
 
 
 def _peaks(three: Array, sign: int, least: float) -> Array:
-    """Flat places (N,) in the middle of three layers (3, h, w): the largest (smallest) of the 27 around, if that large."""
+    """Flat places (N,) in the middle of three layers (3, h, w) of the largest (smallest) of 27, if that large."""
     _, height, width = three.shape
     extreme, around = (np.maximum, cv2.dilate) if sign > 0 else (np.minimum, cv2.erode)
     window, found = np.ones((3, 3), np.uint8), [np.zeros(0, np.int64)]
