@@ -15,7 +15,7 @@ from hynet.system.machine import cores
 
 # bench -> sizes at which it takes about a second
 SMALL: dict[str, dict[str, Any]] = {
-    "start": {"peer": "numpy", "options": ("--max-keypoints", "50"), "rounds": 1},
+    "start": {"peer": "numpy", "options": ("--max-keypoints", "50"), "longest_side": 240, "rounds": 1},
     "describe": {"count": 8, "rounds": 1},
     "photo": {"count": 1, "max_keypoints": 60, "longest_side": 240, "rounds": 1},
     "cut": {"count": 20, "rounds": 1},

@@ -94,11 +94,12 @@ def matches(
     colours = np.where(agree[:, None], _greens(first[:, 1] * OVER / len(canvas)), RED).astype(int).tolist()  # of K
     starts, ends = _fine(first), _fine(second)
     some = np.random.default_rng(0).permutation(len(found))
+    layer = np.empty_like(canvas)
     for which, strength, width, radius in ((False, 0.35, 1, 1.6), (True, 0.55, 2, 2.4)):
-        layer = canvas.copy()
+        layer[:] = canvas
         for k in some[agree[some] == which][:MAX_LINES]:
             cv2.line(layer, starts[k], ends[k], colours[k], width, cv2.LINE_AA, FINE)
-        canvas = cv2.addWeighted(layer, strength, canvas, 1 - strength, 0)
+        cv2.addWeighted(layer, strength, canvas, 1 - strength, 0, dst=canvas)
         for k in np.flatnonzero(agree == which):
             for point in (starts[k], ends[k]):
                 _dot(canvas, point, radius, colours[k])
@@ -194,11 +195,11 @@ def captioned(canvas: Array, caption: Words) -> Array:
 
 def _shown(photos: Sequence[Array], sizes: Sequence[tuple[int, int]] | None) -> list[tuple[Array, float]]:
     """Each photo as it is drawn on, and the scale: its pixels per pixel of the original, which is of that size."""
-    shown = []
+    shown, darker = [], (np.arange(256) * DIM).astype(np.uint8)
     for photo, size in zip(photos, sizes or [photo.shape[:2] for photo in photos], strict=True):
         small, scale = shrink(photo, SIDE)
         colour = np.repeat(small[:, :, None], 3, 2) if small.ndim == 2 else small
-        shown.append(((colour * DIM).astype(np.uint8), scale * max(photo.shape[:2]) / max(size)))
+        shown.append((cv2.LUT(colour, darker), scale * max(photo.shape[:2]) / max(size)))
     return shown
 
 

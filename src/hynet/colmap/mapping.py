@@ -97,12 +97,12 @@ def map_here(database: Path, mapper: str, asked: MappingTask, scratch: Path) -> 
     if largest is None or largest.num_reg_images() < asked.smallest:
         raise NotReconstructed("the photos do not overlap enough to be reconstructed.")
     if asked.refined:
-        refine(largest, known_cameras=asked.known_cameras)
+        refine(largest, known_cameras=asked.known_cameras, threads=asked.threads)
     (scratch / LARGEST).mkdir()
     largest.write_binary(scratch / LARGEST)
 
 
-def refine(model: Any, *, known_cameras: bool = False) -> None:
+def refine(model: Any, *, known_cameras: bool = False, threads: int = 1) -> None:
     """Adjust all of a model once more, in place, with a loss that lets no poor match pull hard.
 
     The mapper's own adjustment takes every match at its word, and descriptors that match more also match places that
@@ -115,7 +115,7 @@ def refine(model: Any, *, known_cameras: bool = False) -> None:
     options.refine_focal_length = options.refine_extra_params = not known_cameras
     ceres = getattr(options, "ceres", options)  # a level of its own since pycolmap 4
     ceres.loss_function_type, ceres.loss_function_scale = colmap.LossFunctionType.CAUCHY, ROBUST
-    ceres.solver_options.max_num_iterations, ceres.solver_options.num_threads = 30, 1
+    ceres.solver_options.max_num_iterations, ceres.solver_options.num_threads = 30, threads
     for number in model.reg_image_ids():
         config.add_image(number)
     config.fix_gauge(colmap.BundleAdjustmentGauge.TWO_CAMS_FROM_WORLD)

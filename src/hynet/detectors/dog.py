@@ -23,7 +23,7 @@ EDGE = 10.0  # an extremum that is this many times as long as wide lies on an ed
 BORDER = 5  # pixels of each octave without keypoints
 MOVES = 5  # to neighbouring pixels or layers, after which an extremum is given up
 FAINTEST = 0.0005  # contrast, white being 1: an eighth of a grey level; what is weaker is rounding
-BAND = 128  # rows of a layer that are looked at together: what lies between the passes stays in the cache
+BAND = 64  # rows of a layer that are looked at together: what lies between the passes stays in the cache
 CANDIDATES = 4  # extrema refined in an octave for each keypoint asked for; about a third of them lie on edges
 
 
@@ -100,28 +100,24 @@ def octaves(image: Array) -> Iterator[Array]:
 def _extrema(stack: Array, least: float) -> Array:
     """(N, 3) layer, row and column of the values that are the largest or smallest of the 27 around them."""
     layers, height, width = stack.shape
-    nine = [row * width + column for row in (0, -1, 1) for column in (0, -1, 1)]
-    above_and_below = [layer * height * width + step for step in nine for layer in (-1, 1)]
-    every = stack.ravel()
-    found = [np.zeros(0, np.int64)]
-    for layer in range(1, layers - 1):
-        for sign in (1, -1):
-            places = _peaks(stack[layer], sign, least) + layer * height * width
-            for step in above_and_below:
-                places = places[sign * every[places + step] <= sign * every[places]]
-            found.append(places)
+    found = [
+        _peaks(stack[layer - 1 : layer + 2], sign, least) + layer * height * width
+        for layer in range(1, layers - 1)
+        for sign in (1, -1)
+    ]
     return np.column_stack(np.unravel_index(np.concatenate(found), stack.shape))
 
 
-def _peaks(values: Array, sign: int, least: float) -> Array:
-    """Places (N,) in the flat layer (h, w) of what is the largest (smallest) of the nine around it, and that large."""
-    height, width = values.shape
-    window, extreme = np.ones((3, 3), np.uint8), cv2.dilate if sign > 0 else cv2.erode
-    found = [np.zeros(0, np.int64)]
+def _peaks(three: Array, sign: int, least: float) -> Array:
+    """Flat places (N,) in the middle of three layers (3, h, w) of the largest (smallest) of 27, if that large."""
+    _, height, width = three.shape
+    extreme, around = (np.maximum, cv2.dilate) if sign > 0 else (np.minimum, cv2.erode)
+    window, found = np.ones((3, 3), np.uint8), [np.zeros(0, np.int64)]
     for top in range(BORDER, height - BORDER, BAND):
-        band = values[top - 1 : min(top + BAND, height - BORDER) + 1]  # with the rows around it
-        inner = band[1:-1]
-        peak = (inner == extreme(band, window)[1:-1]) & (inner > least if sign > 0 else inner < -least)
+        band = three[:, top - 1 : min(top + BAND, height - BORDER) + 1]  # with the rows around it
+        inner = band[1, 1:-1]
+        peak = inner == around(extreme.reduce(band), window)[1:-1]
+        peak &= inner > least if sign > 0 else inner < -least
         peak[:, :BORDER] = peak[:, -BORDER:] = False
         found.append(np.flatnonzero(peak) + top * width)  # flat: far faster than two columns
     return np.concatenate(found)
