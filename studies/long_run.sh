@@ -1,9 +1,18 @@
 #!/usr/bin/env bash
-# The long run that becomes the next `default`: from the shipped weights, on the sets of patch_sets.sh, resumable.
-# Usage: studies/long_run.sh SETS OUT      SETS holds open/, rest/ and choose/; run it again to go on where it stopped.
+# How `default` went on from the weights of commit e95f24f, in two stages on one core, and their mean with where it started.
+# Usage: studies/long_run.sh SETS START OUT      SETS holds open/, rest/ and choose/ (patch_sets.sh); START: default.safetensors of that commit
+# Run it again to go on where it stopped; OUT/mixed.safetensors is what ships.
 set -euo pipefail
-resume=()
-if [ -e "$2/last.pt" ]; then resume=(--resume); fi
-exec hynet train hynet-cpu --data "$1/open" "$1/rest" --validate "$1/choose" --out "$2" --steps 33000 "${resume[@]}" \
-  --start-from default --learning-rate 0.002 --warmup 0.02 --level 1 --average 0.999 --dropout 0.1 \
-  --jitter 0.3 --light 0.5 --blur 0.2 --noise 0.1 --jpeg 0.1 --validate-minutes 20 --checkpoint-minutes 4
+sets=$1 start=$2 out=$3
+stage() {
+  local resume=()
+  if [ -e "$out/$1/last.pt" ]; then resume=(--resume); fi
+  hynet train hynet-cpu --out "$out/$1" "${@:2}" "${resume[@]}" --learning-rate 0.002 --level 1 --average 0.999 --dropout 0.1 --jitter 0.4 \
+    --light 0.5 --night 0.3 --blur 0.4 --noise 0.1 --jpeg 0.2 --precision bfloat16 --checkpoint-minutes 4
+}
+stage first --data "$sets/open" --start-from "$start" --minutes 38 --schedule constant --warmup 0.03
+stage second --data "$sets/open" "$sets/rest" --validate "$sets/choose" --start-from "$out/first/last.pt" --minutes 72 --warmup 0.02 \
+  --validate-minutes 18
+rm -f "$out/second/best.pt"  # the end of the run is shared, not its best look
+hynet push "$out/second" "$out/second.safetensors" --sources "$(dirname "$0")/sources.csv"
+python "$(dirname "$0")/mixed_weights.py" "$start" "$out/second.safetensors" 0.7 "$out/mixed.safetensors"

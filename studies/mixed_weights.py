@@ -1,0 +1,18 @@
+"""Two sets of weights of one network -> their weighted mean. Usage: python studies/mixed_weights.py OLD NEW SHARE OUT.safetensors
+
+What goes on from trained weights and learns new scenes forgets a little of the old ones: on the way between both lies a
+network that is better than either on scenes that neither has seen (docs/training.md).
+"""
+
+from __future__ import annotations
+
+import sys
+
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+old_file, new_file, share, out = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
+old, new = load_file(old_file), load_file(new_file)
+with safe_open(new_file, "pt") as file:
+    about = file.metadata()
+save_file({name: (1 - share) * old[name] + share * new[name] for name in new}, out, metadata=about)
