@@ -1,4 +1,6 @@
-"""Two sets of weights of one network -> their weighted mean. Usage: python studies/mixed_weights.py OLD NEW SHARE OUT.safetensors
+"""Two sets of weights of one network -> their weighted mean.
+
+Usage: python studies/mixed_weights.py OLD NEW SHARE OUT.safetensors      SHARE: of the new ones
 
 What goes on from trained weights and learns new scenes forgets a little of the old ones: on the way between both lies a
 network that is better than either on scenes that neither has seen (docs/training.md).
