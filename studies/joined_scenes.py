@@ -1,12 +1,13 @@
 """Photos of many places in one folder, reconstructed by retrieval: are places glued together that are not one?
 
 Usage: python studies/joined_scenes.py OUT SCENE_FOLDER... [--model default] [--keypoints 1024] [--pairs retrieval]
-           [--mapper incremental] [--threads 1] [--jobs 0] [--most PHOTOS_PER_SCENE] [--write docs/scale.md]
+           [--mapper incremental] [--threads 1] [--jobs 0] [--most 10 20 1000] [--write docs/scale.md]
 
-Links the photos of all scenes into OUT/photos/SCENE/, reconstructs that folder in OUT/model, and says how many pairs of
-one scene and of two were verified, and whose photos are in each of the models that the mapper finds (`hynet
-reconstruct` keeps the largest). Scenes are glued where a model holds photos of two. Everything is in OUT/joined.json,
-too. Run again, it goes on, and seconds are added up over the runs; other scenes or options need another OUT.
+Links the photos of all scenes (--most: at most so many of each, one run after the other, for the exponents of the
+times) into OUT/COUNT/photos/SCENE/, reconstructs that folder in OUT/COUNT/model, and says how many pairs of one scene
+and of two were verified, and whose photos are in each of the models that the mapper finds (`hynet reconstruct` keeps
+the largest). Scenes are glued where a model holds photos of two. Everything is in OUT/joined.json, too. Run again, it
+goes on, and seconds are added up over the runs; other scenes or options need another OUT.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from scale_tables import write_tables
-from scene_folders import named_photos, scene_of
+from scale_tables import exponent, write_tables
+from scene_folders import photos_by_name, scene_of
 
 from hynet import colmap
 from hynet.colmap import NotReconstructed
@@ -35,15 +36,11 @@ MODELS = 50  # that the mapper may begin, COLMAP's own number
 EVERY = 30.0  # seconds between two lines of progress
 
 
-def link(scenes: list[Path], folder: Path, most: int | None) -> int:
-    """The photos of each scene, `most` at the most; how many there are."""
-    named = {name: photo for scene in scenes for name, photo in named_photos(scene, most).items()}
-    for name, photo in named.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            path.symlink_to(photo)
-    return len(named)
+def link(photos: dict[str, Path], folder: Path) -> None:
+    for name, photo in photos.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        if not (folder / name).exists():
+            (folder / name).symlink_to(photo)
 
 
 class Clock:
@@ -85,25 +82,14 @@ def models_by_scene(out: Path, mapper: str, threads: int) -> list[dict[str, int]
     return json.loads(note.read_text())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=Path)
-    parser.add_argument("scenes", type=Path, nargs="+")
-    parser.add_argument("--model", default="default")
-    parser.add_argument("--keypoints", type=int, default=1024)
-    parser.add_argument("--pairs", default="retrieval")
-    parser.add_argument("--mapper", default="incremental", choices=MAPPERS)
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=0)
-    parser.add_argument("--most", type=int)
-    parser.add_argument("--write", type=Path)
-    asked = parser.parse_args()
-    count = link(asked.scenes, asked.out / "photos", asked.most)
-    clock = Clock(asked.out / "seconds.json")
+def joined(out: Path, photos: dict[str, Path], asked: argparse.Namespace) -> dict[str, Any]:
+    """What became of these photos, in the folder `out`."""
+    link(photos, out / "photos")
+    clock = Clock(out / "seconds.json")
     try:
         done = reconstruct(
-            asked.out / "photos",
-            asked.out / "model",
+            out / "photos",
+            out / "model",
             settings=Settings(descriptor=asked.model, max_keypoints=asked.keypoints),
             pairs=asked.pairs,
             mapper=asked.mapper,
@@ -115,45 +101,70 @@ def main() -> None:
         sys.exit(str(error))
     finally:
         clock.save()
-    funnel = colmap.read_funnel(asked.out / "model" / "database.db")
+    funnel = colmap.read_funnel(out / "model" / "database.db")
     verified = [pair for pair, inliers in funnel.inliers.items() if inliers >= VERIFIED]
     across = [pair for pair in verified if scene_of(pair[0]) != scene_of(pair[1])]
-    models = models_by_scene(asked.out, asked.mapper, asked.threads)
-    told: dict[str, Any] = {
-        "photos": count,
-        "scenes": len(asked.scenes),
+    models = models_by_scene(out, asked.mapper, asked.threads)
+    return {
+        "photos": len(photos),
+        "scenes": len(set(map(scene_of, photos))),
         "pairs_matched": len(funnel.matches),
-        "of_all_pairs": len(funnel.matches) / (count * (count - 1) // 2),
+        "of_all_pairs": len(funnel.matches) / (len(photos) * (len(photos) - 1) // 2),
         "verified": len(verified),
         "verified_across_scenes": [[*pair, funnel.inliers[pair]] for pair in across],
         "largest": {"photos": done.registered, "points": done.points, "reprojection_error": done.reprojection_error},
         "models": models,
         "glued": sum(len(scenes) > 1 for scenes in models),
-        "seconds": {step: round(spent) for step, spent in clock.seconds.items()},
+        "seconds": {step: round(spent, 1) for step, spent in clock.seconds.items()},
     }
-    with whole(asked.out / "joined.json") as temporary:
-        temporary.write_text(json.dumps(told, indent=1))
-    text = table(told)
-    print(f"{text}\n\npairs of two scenes: {told['verified_across_scenes'][:10]}")
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """What was found, for people."""
+    columns = "photos | scenes | pairs matched | of all | verified | of two scenes | models | glued"
+    steps = list(dict.fromkeys(step for row in rows for step in row["seconds"]))
+    lines = [f"| {columns} | {' s | '.join(steps)} s |", "|---" * (8 + len(steps)) + "|"]
+    for row in rows:
+        counts = [row["photos"], row["scenes"], row["pairs_matched"], f"{row['of_all_pairs']:.0%}", row["verified"]]
+        counts += [len(row["verified_across_scenes"]), len(row["models"]), row["glued"]]
+        spent = [round(row["seconds"].get(step, 0)) for step in steps]
+        lines.append(f"| {' | '.join(map(str, [*counts, *spent]))} |")
+    if len(rows) > 1:
+        photos = [row["photos"] for row in rows]
+        powers = [exponent(photos, [max(row["seconds"].get(step, 0), 0.1) for row in rows]) for step in steps]
+        lines.append(f"| exponent {'| ' * 7}| {' | '.join(f'{power:.2f}' for power in powers)} |")
+    return "\n".join([*lines, "", "Photos by scene in the models of the last row:", "", *_models(rows[-1])])
+
+
+def _models(row: dict[str, Any]) -> list[str]:
+    numbered = enumerate(row["models"], start=1)
+    told = [f"| {k} | {', '.join(f'{scene} {count}' for scene, count in scenes.items())} |" for k, scenes in numbered]
+    return ["| model | photos |", "|---|---|", *told]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("scenes", type=Path, nargs="+")
+    parser.add_argument("--model", default="default")
+    parser.add_argument("--keypoints", type=int, default=1024)
+    parser.add_argument("--pairs", default="retrieval")
+    parser.add_argument("--mapper", default="incremental", choices=MAPPERS)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=0)
+    parser.add_argument("--most", type=int, nargs="+", default=[None])
+    parser.add_argument("--write", type=Path)
+    asked = parser.parse_args()
+    rows = []
+    for most in asked.most:
+        photos = photos_by_name(asked.scenes, most)
+        rows.append(joined(asked.out / str(len(photos)), photos, asked))
+        with whole(asked.out / "joined.json") as temporary:
+            temporary.write_text(json.dumps(rows, indent=1))
+    text = table(rows)
+    print(f"{text}\n\npairs of two scenes: {rows[-1]['verified_across_scenes'][:10]}")
     if asked.write:
         write_tables(asked.write, {"joined": text})
-
-
-def table(told: dict[str, Any]) -> str:
-    """What was found, for people."""
-    across = len(told["verified_across_scenes"])
-    spent = ", ".join(f"{step} {seconds:,} s" for step, seconds in told["seconds"].items())
-    lines = [
-        f"{told['photos']} photos of {told['scenes']} scenes: {told['pairs_matched']:,} pairs matched "
-        f"({told['of_all_pairs']:.0%} of all), {told['verified']:,} with {VERIFIED} inliers or more, {across} of them "
-        f"of two scenes; {told['glued']} of {len(told['models'])} models hold photos of two scenes. {spent}.",
-        "",
-        "| model | photos by scene |",
-        "|---|---|",
-    ]
-    for number, scenes in enumerate(told["models"], start=1):
-        lines.append(f"| {number} | {', '.join(f'{scene} {photos}' for scene, photos in scenes.items())} |")
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

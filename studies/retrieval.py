@@ -25,7 +25,7 @@ from typing import Any
 import cv2
 import numpy as np
 from scale_tables import write_tables
-from scene_folders import named_photos, scene_of
+from scene_folders import photos_by_name, scene_of
 
 from hynet import images
 from hynet.extractors.collecting import extract_collection
@@ -48,7 +48,7 @@ WAYS = {"": alike, ", vectors not averaged": nearest}
 
 def write_list(path: Path, scenes: list[Path], most: int | None) -> dict[str, Path]:
     """SCENE/PHOTO -> the photo, also as a list for `hynet extract`."""
-    named = {name: photo for scene in scenes for name, photo in named_photos(scene, most).items()}
+    named = photos_by_name(scenes, most)
     with whole(path) as temporary, temporary.open("w", newline="") as file:
         csv.writer(file).writerows([("path", "name"), *((str(photo), name) for name, photo in named.items())])
     return named

@@ -7,11 +7,14 @@ from pathlib import Path
 from hynet import images
 
 
-def named_photos(scene: Path, most: int | None) -> dict[str, Path]:
-    """SCENE/PHOTO -> the photo; `most` of them at the most, evenly through all."""
-    photos = images.list_photos(scene)
-    some = photos if most is None else photos[:: max(1, -(-len(photos) // most))]
-    return {f"{scene.resolve().name}/{photo.relative_to(scene).as_posix()}": photo.resolve() for photo in some}
+def photos_by_name(scenes: list[Path], most: int | None) -> dict[str, Path]:
+    """SCENE/PHOTO -> the photo; of each scene `most` at the most, evenly through all."""
+    named = {}
+    for scene in scenes:
+        photos = images.list_photos(scene)
+        for photo in photos if most is None else photos[:: max(1, -(-len(photos) // most))]:
+            named[f"{scene.resolve().name}/{photo.relative_to(scene).as_posix()}"] = photo.resolve()
+    return named
 
 
 def scene_of(name: str) -> str:
