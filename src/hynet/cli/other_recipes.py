@@ -93,7 +93,8 @@ def shape(
     from ..export import affine_network
     from ..training import shape as training
 
-    lengths = {} if steps is None and minutes is None else {"steps": steps, "minutes": minutes}
+    given: dict[str, Any] = {"steps": steps, "minutes": minutes}
+    lengths = given if any(length is not None for length in given.values()) else {}
     config = replace(
         SHAPE,
         descriptor=descriptor,
