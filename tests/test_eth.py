@@ -46,7 +46,7 @@ def strecha(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_orientation_and_shape_of_the_keypoints_can_be_chosen(strecha: Path, capsys):
     asked = f"evaluate eth --model rootsift --data {strecha} --protocol ours --orientation upright --shape nowhere"
     assert main(asked.split()) == 2
-    assert "no shape 'nowhere'; choose none or baumberg" in capsys.readouterr().err
+    assert "no shape 'nowhere'; choose none, baumberg or affine-network" in capsys.readouterr().err
 
 
 def test_a_rendered_scene_is_registered_whole_in_both_readings_and_noise_is_not(

@@ -11,6 +11,9 @@ from ..types import Array, Keypoints
 
 ANGLE_BINS = 36
 SECOND = 0.8  # of the highest peak: a peak as high as this is an orientation too, as Lowe
+FLAT = (
+    1e-3  # of a histogram, where an edge of one grey level has 4: what is less is rounding, which differs by processor
+)
 AT_ONCE = 512  # keypoints: their patches stay in the cache
 
 SIDE, SUPPORT = 27, 12.0  # pixels and detector sigmas of the patch that is looked at
@@ -36,7 +39,8 @@ def peaks(image: Array, keypoints: Keypoints) -> tuple[Array, Array]:
     dx, dy = (slope.reshape(len(keypoints), -1) for slope in gradients(image, keypoints))
     histogram = _smooth(_histograms(np.arctan2(dy, dx), np.hypot(dx, dy) * window(WINDOW).ravel()))
     before, after = np.roll(histogram, 1, 1), np.roll(histogram, -1, 1)
-    high = (histogram > before) & (histogram >= after) & (histogram >= SECOND * histogram.max(1, keepdims=True))
+    least = np.maximum(SECOND * histogram.max(1, keepdims=True), FLAT)
+    high = (histogram > before) & (histogram >= after) & (histogram >= least)
     high[~high.any(1), 0] = True  # a flat patch
     rows, bins = np.nonzero(high)
     around = (each[rows, bins] for each in (before, histogram, after))
