@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# How `default` went on from the weights of commit e95f24f, in two stages on one core, and their mean with where it started.
-# Usage: studies/long_run.sh SETS START OUT      SETS holds open/, rest/ and choose/ (patch_sets.sh); START: default.safetensors of that commit
-# Run it again to go on where it stopped; OUT/mixed.safetensors is what ships.
+# A try at the next `default` (docs/training.md): from its weights in two stages on one core, and their mean with where it started.
+# Usage: studies/long_run.sh SETS START OUT      SETS holds open/, rest/ and choose/ (patch_sets.sh); START: default.safetensors
+# Run it again to go on where it stopped; OUT/mixed.safetensors is the mean.
 set -euo pipefail
 sets=$1 start=$2 out=$3
 stage() {
