@@ -5,7 +5,7 @@
 set -euo pipefail
 study() {
   hynet ablate "$@" --data "$sets/open" "$sets/rest" --validate "$sets/choose" --test "$eval/homography" --out "$out" \
-    --pairs-per-batch 256 ${JOBS:+--jobs "$JOBS"}
+    --pairs-per-batch 256 --precision auto ${JOBS:+--jobs "$JOBS"}
 }
 sets=$1 eval=$2 out=$3
 study components --steps 800 --seeds 2

@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from ..errors import BadInput, choose
 
+Precision = Literal["float32", "bfloat16", "auto"]
 LENGTHS = ("epochs", "steps", "minutes")  # of which a run has one
 BOUNDS: dict[str, tuple[float, float]] = {  # setting -> its least, its most
     **dict.fromkeys(
@@ -85,7 +86,7 @@ class TrainConfig:
     hard: float = 0.0  # share of pairs that geometry calls hard, of points that have them; sets of `hynet patches` know
     certain: bool = False  # only negatives that are known to be different points
     seed: int = 0
-    precision: Literal["float32", "bfloat16", "auto"] = "float32"  # of convolutions on a CPU; auto: what it is fast in
+    precision: Precision = "float32"  # of convolutions on a CPU; auto: what it is fast in
     compiled: bool = True  # on a CPU with a C++ compiler: the same mathematics, about twice as fast
     validate_minutes: float | None = None  # None validates after each epoch
     checkpoint_minutes: float = 5.0

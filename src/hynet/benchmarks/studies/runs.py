@@ -22,7 +22,7 @@ from ...system import fingerprints
 from ...system.files import whole
 from ...system.machine import cores
 from ...system.workers import in_processes
-from ...training.configuration import LENGTHS, TrainConfig
+from ...training.configuration import LENGTHS, Precision, TrainConfig
 from ...types import Progress, silent
 
 TRAINED = "trained.json"
@@ -39,6 +39,7 @@ class Budget:
     pairs_per_batch: int = 512
     seeds: int = 1
     compiled: bool = True
+    precision: Precision = "float32"
 
     def __post_init__(self) -> None:
         for name, least in (("steps", 1), ("pairs_per_batch", 2), ("seeds", 1)):
@@ -86,7 +87,7 @@ def with_budget(
     lengths: dict[str, Any] = dict.fromkeys(LENGTHS) | {"steps": steps}
     return replace(
         config, **lengths, pairs_per_batch=pairs, pairs_per_epoch=None, seed=seed, compiled=budget.compiled,
-        checkpoint_minutes=2.0, validate_minutes=1e9,
+        precision=budget.precision, checkpoint_minutes=2.0, validate_minutes=1e9,
     )  # fmt: skip
 
 
