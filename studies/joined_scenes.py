@@ -34,6 +34,7 @@ from hynet.system.files import whole
 VERIFIED = 15  # inliers
 MODELS = 50  # that the mapper may begin, COLMAP's own number
 EVERY = 30.0  # seconds between two lines of progress
+LEAST_SECONDS = 1.0  # that a step takes: of shorter ones, an exponent would be chance
 
 
 def link(photos: dict[str, Path], folder: Path) -> None:
@@ -131,8 +132,9 @@ def table(rows: list[dict[str, Any]]) -> str:
         lines.append(f"| {' | '.join(map(str, [*counts, *spent]))} |")
     if len(rows) > 1:
         photos = [row["photos"] for row in rows]
-        powers = [exponent(photos, [max(row["seconds"].get(step, 0), 0.1) for row in rows]) for step in steps]
-        lines.append(f"| exponent {'| ' * 7}| {' | '.join(f'{power:.2f}' for power in powers)} |")
+        times = [[row["seconds"].get(step, 0) for row in rows] for step in steps]
+        powers = [f"{exponent(photos, each):.2f}" if min(each) >= LEAST_SECONDS else "" for each in times]
+        lines.append(f"| exponent {'| ' * 7}| {' | '.join(powers)} |")
     return "\n".join([*lines, "", "Photos by scene in the models of the last row:", "", *_models(rows[-1])])
 
 

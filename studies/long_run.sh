@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# A try at the next `default` (docs/training.md): from its weights in two stages on one core, and their mean with where it started.
+# A try at the next `default` (docs/training.md says why it does not ship, and that --night is to blame): from its weights
+# in two stages on one core, and their mean with where it started.
 # Usage: studies/long_run.sh SETS START OUT      SETS holds open/, rest/ and choose/ (patch_sets.sh); START: default.safetensors
 # Run it again to go on where it stopped; OUT/mixed.safetensors is the mean.
 set -euo pipefail
