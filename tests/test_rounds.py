@@ -64,10 +64,10 @@ def test_where_nothing_is_verified_there_is_one_round():
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Five of one place and four of another."""
+    """Six of one place and three of another, whose third neighbour is a stranger."""
     folder = tmp_path_factory.mktemp("two") / "photos"
     folder.mkdir()
-    for place, count in enumerate((5, 4)):
+    for place, count in enumerate((6, 3)):
         for k, photo in enumerate(synthetic.scene(seed=place, photos=count, size=(400, 300)).photos):
             cv2.imwrite(str(folder / f"{place}-{k}.png"), photo)
     extract_all(folder, folder.parent / "features.h5", Settings(descriptor="rootsift", max_keypoints=600), jobs=1)
@@ -76,10 +76,10 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rounds from 6 photos on, that begin with two neighbours."""
+    """Rounds from 6 photos on, that begin with three neighbours."""
     pytest.importorskip("pycolmap")
     monkeypatch.setattr(reconstruction, "ALL_PAIRS", 5)
-    monkeypatch.setattr(rounds, "FIRST", 2)
+    monkeypatch.setattr(rounds, "FIRST", 3)
 
 
 def run(photos: Path, out: Path, **options) -> dict[str, bytes]:
