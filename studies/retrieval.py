@@ -2,13 +2,17 @@
 sfm/pairs.NEIGHBOURS and the limits of sfm/collection_pairs were chosen by, and how they do on other scenes.
 
 Usage: python studies/retrieval.py OUT SCENE_FOLDER... [--neighbours 10 20 30 50] [--model default] [--keypoints 1024]
-           [--most PHOTOS_PER_SCENE] [--jobs 0] [--write docs/scale.md]
+           [--most PHOTOS_PER_SCENE] [--folders SCENE+SCENE...] [--jobs 0] [--write docs/scale.md]
 
 Each folder is a scene of a place of its own. Their photos are extracted into OUT/collection, upright; all pairs of one
 scene are matched and verified, and a pair of two scenes cannot be right. Recall is over the pairs with at least 15
 inliers, and over those with at least 30. Similarities are of the vectors, each photo with the most alike of its scene
 and of all others, and some photos with copies of them. Everything is in OUT/retrieval.json, too. Run again, it goes
 on; other photos need another OUT.
+
+With --folders, each is the photos of some scenes as one folder of `hynet reconstruct` (SCENE/2: every second of that
+scene), with vectors learnt from them alone: all its pairs are matched, and the table has the share of them that each
+way to choose pairs tries, and its recall of those with 15 inliers. Everything is in OUT/folders.json, too.
 """
 
 from __future__ import annotations
@@ -29,12 +33,14 @@ from scene_folders import photos_by_name, scene_of
 
 from hynet import images
 from hynet.extractors.collecting import extract_collection
+from hynet.extractors.hloc_file import read_h5
 from hynet.extractors.settings import Settings
 from hynet.sfm.collection_pairs import PAIR_SECONDS, TOGETHER
 from hynet.sfm.neighbours import alike, nearest
 from hynet.sfm.pairs import NEIGHBOURS, Pair, unique_pairs
 from hynet.sfm.photo_vectors import vectors_of
-from hynet.sfm.retrieval import PhotoVectors
+from hynet.sfm.retrieval import PhotoVectors, learn_vectors
+from hynet.sfm.rounds import FIRST, in_rounds
 from hynet.system.arrays import read_npz
 from hynet.system.batches import Batch, Failed, done
 from hynet.system.cluster import Cluster, open_cluster
@@ -54,10 +60,13 @@ def write_list(path: Path, scenes: list[Path], most: int | None) -> dict[str, Pa
     return named
 
 
-def count_all(collection: Path, names: list[str], note: Path, cluster: Cluster) -> dict[Pair, int]:
-    """Inliers of all pairs of one scene."""
+def of_one_scene(names: list[str]) -> list[Pair]:
+    return [pair for pair in combinations(names, 2) if scene_of(pair[0]) == scene_of(pair[1])]
+
+
+def count_all(collection: Path, tried: list[Pair], note: Path, cluster: Cluster) -> dict[Pair, int]:
+    """Inliers of each pair."""
     inliers = {(a, b): count for a, b, count in json.loads(note.read_text())} if note.exists() else {}
-    tried = [pair for pair in combinations(names, 2) if scene_of(pair[0]) == scene_of(pair[1])]
     todo = [(*pair, 0, 0) for pair in tried if pair not in inliers]  # names, and places that nobody asks for here
     batches = (
         Batch("hynet.sfm.collection_pairs:count_inliers", collection.absolute(), tuple(some), PAIR_SECONDS)
@@ -93,6 +102,45 @@ def recalled(names: list[str], vectors: np.ndarray, inliers: dict[Pair, int], co
             }
             rows.append(row)
     return rows
+
+
+def photos_of(folder: str, names: list[str]) -> list[str]:
+    """Of "SCENE+SCENE/2": all of the first, every second of the other."""
+    chosen = set()
+    for part in folder.split("+"):
+        scene, _, every = part.partition("/")
+        chosen.update([name for name in names if scene_of(name) == scene][:: int(every or 1)])
+    return [name for name in names if name in chosen]
+
+
+def recalled_in_folder(names: list[str], collection: Path, inliers: dict[Pair, int]) -> dict[str, Any]:
+    """What each way to pair the photos of a folder tries and finds; no pair of two scenes is missed."""
+    counts = np.zeros((len(names), len(names)), np.int64)
+    for row, column in combinations(range(len(names)), 2):
+        counts[row, column] = inliers.get((names[row], names[column]), 0)
+    scenes = np.array([scene_of(name) for name in names])
+    right = {least: (counts >= least) & (scenes[:, None] == scenes) for least in INLIERS}
+    _, vectors = learn_vectors(names, lambda name: read_h5(collection, name).descriptors)
+    averaged, _ = alike(vectors, len(names) - 1)
+    plain, _ = nearest(vectors, len(names) - 1)
+
+    def verified(pairs: np.ndarray) -> np.ndarray:
+        return counts[tuple(pairs.T)] >= INLIERS[0]
+
+    ways = {
+        f"{NEIGHBOURS} neighbours": unique_pairs(averaged[:, :NEIGHBOURS]),
+        "half of the others": unique_pairs(averaged[:, : len(names) // 2]),
+        "rounds from 10, vectors averaged": in_rounds(averaged[:, :10], verified),
+        "rounds from 10": in_rounds(plain[:, :10], verified),
+        f"rounds from {FIRST}": in_rounds(plain[:, :FIRST], verified),
+    }
+    found: dict[str, Any] = {"photos": len(names), "pairs": len(names) * (len(names) - 1) // 2}
+    found["verified"] = {str(least): int(pairs.sum()) for least, pairs in right.items()}
+    found["verified_across_scenes"] = int((counts >= INLIERS[0]).sum()) - found["verified"][str(INLIERS[0])]
+    for way, pairs in ways.items():
+        recall = {str(least): float(each[tuple(pairs.T)].sum() / max(1, each.sum())) for least, each in right.items()}
+        found.setdefault("ways", {})[way] = {"tried": len(pairs), "recall": recall}
+    return found
 
 
 def copies(collection: Path, names: list[str], vectors: np.ndarray, photos: dict[str, Path]) -> dict[str, np.ndarray]:
@@ -135,6 +183,7 @@ def main() -> None:
     parser.add_argument("--neighbours", type=int, nargs="+", default=[10, 20, 30, NEIGHBOURS])
     parser.add_argument("--model", default="default")
     parser.add_argument("--keypoints", type=int, default=1024)
+    parser.add_argument("--folders", nargs="+", default=[])
     parser.add_argument("--most", type=int)
     parser.add_argument("--jobs", type=int, default=0)
     parser.add_argument("--write", type=Path)
@@ -145,7 +194,15 @@ def main() -> None:
     with open_cluster("local", asked.jobs) as cluster:
         extract_collection([asked.out / "photos.csv"], collection, settings, cluster=cluster)
         names, vectors = vectors_of(collection, cluster)
-        inliers = count_all(collection, names, asked.out / "inliers.json", cluster)
+        folders = {folder: photos_of(folder, names) for folder in asked.folders}
+        tried = [pair for photos in folders.values() for pair in combinations(photos, 2)] or of_one_scene(names)
+        inliers = count_all(collection, tried, asked.out / "inliers.json", cluster)
+    if folders:
+        found = {folder: recalled_in_folder(photos, collection, inliers) for folder, photos in folders.items()}
+        with whole(asked.out / "folders.json") as temporary:
+            temporary.write_text(json.dumps(found, indent=1))
+        finish(asked.write, "folders", folder_table(found))
+        return
     rows = recalled(names, vectors, inliers, asked.neighbours)
     alike_by_kind = similarities(names, vectors, inliers) | copies(collection, names, vectors, photos)
     quantiles = {
@@ -163,10 +220,13 @@ def main() -> None:
         f"{len(names)} photos of {len(asked.scenes)} scenes ({', '.join(told['scenes'])}), {len(inliers):,} pairs "
         f"tried, {verified['15']:,} with 15 inliers, {verified['30']:,} with 30."
     )
-    text = f"{counted}\n\n{recall_table(rows)}\n\n{similarity_table(quantiles)}"
+    finish(asked.write, "other scenes", f"{counted}\n\n{recall_table(rows)}\n\n{similarity_table(quantiles)}")
+
+
+def finish(page: Path | None, name: str, text: str) -> None:
     print(text)
-    if asked.write:
-        write_tables(asked.write, {"other scenes": text})
+    if page:
+        write_tables(page, {name: text})
 
 
 def recall_table(rows: list[dict]) -> str:
@@ -180,6 +240,19 @@ def recall_table(rows: list[dict]) -> str:
             f"| {row['neighbours']} | {row['pairs']:,} | {row['of_all']:.0%} | {row['recall_15']:.1%} | "
             f"{row['recall_30']:.1%} | {least:.1%}, {worst} |"
         )
+    return "\n".join(lines)
+
+
+def folder_table(found: dict[str, dict[str, Any]]) -> str:
+    ways = list(next(iter(found.values()))["ways"])
+    lines = [f"| folder | photos | pairs | verified | {' | '.join(ways)} |", "|---" * (4 + len(ways)) + "|"]
+    for folder, row in found.items():
+        told = [
+            f"{row['ways'][way]['tried'] / row['pairs']:.0%}, {row['ways'][way]['recall'][str(INLIERS[0])]:.1%}"
+            for way in ways
+        ]
+        counts = f"{row['photos']} | {row['pairs']:,} | {row['verified'][str(INLIERS[0])]:,}"
+        lines.append(f"| {folder.replace('+', ' + ')} | {counts} | {' | '.join(told)} |")
     return "\n".join(lines)
 
 

@@ -63,8 +63,8 @@ def run(
         shape: Elliptic regions, for surfaces seen from the side: affine-network, baumberg, none, or a network's path.
         features: Anyone's features in hloc's layout, instead of detector and model.
         matches: Anyone's matches between those features in hloc's layout, LightGlue's for one, instead of our own.
-        pairs: exhaustive, retrieval, sequence, or a file with two names a line; auto is exhaustive for up to 200 photos
-            and retrieval beyond.
+        pairs: exhaustive, retrieval, sequence, or a file with two names a line; auto is exhaustive for up to 50 photos,
+            follows verified pairs for up to 200, and is retrieval beyond.
         ratio: Keep a match only if it is nearer than this times the runner-up; 1 keeps all. By default matches are kept
             that are probably right, by their ratio and by neighbours that moved alike.
         camera: auto takes focal lengths from EXIF, shared has one camera for all photos of a size; or a known camera as

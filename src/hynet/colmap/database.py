@@ -109,6 +109,10 @@ class Store:
         """The pairs that were matched and verified, with or without success; the first was added before the second."""
         return set(read_funnel(self._path).matches)
 
+    def inliers(self) -> Mapping[Pair, int]:
+        """The same pairs, and how many matches of each agree on one geometry."""
+        return read_funnel(self._path).inliers
+
     def matches(self, first: str, second: str) -> Array | None:
         """(K, 2) raw matches, rows of the first and of the second; None where they were not matched."""
         numbers = self._numbers[first], self._numbers[second]

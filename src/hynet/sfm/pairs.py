@@ -14,12 +14,12 @@ import numpy as np
 
 from ..errors import BadInput, DataNotFound, choose, need
 from ..types import Array, Progress, silent
-from .neighbours import alike
+from .neighbours import alike, nearest
 from .retrieval import NothingToLearn, Read, learn_vectors
 
 Pair = tuple[str, str]  # names of two photos
 
-EXHAUSTIVE = 200  # photos; beyond, each is matched with those that look most alike
+EXHAUSTIVE = 200  # photos; beyond, each is matched with those that look most alike; `reconstruct` has rounds.py before
 NEXT = 20  # photos of a sequence that each is matched with
 NEIGHBOURS = 50  # docs/scale.md has the recall of verified pairs that it was chosen by
 
@@ -59,15 +59,26 @@ def retrieval(
     names: Sequence[str], descriptors: Read, progress: Progress = silent, *, neighbours: int = NEIGHBOURS
 ) -> list[Pair]:
     """Each with those that look most alike, by one vector per photo."""
+    rows = similar_photos(names, descriptors, neighbours, progress)
+    # -1 where an index found fewer than asked for
+    return [(names[row], names[other]) for row, others in enumerate(rows) for other in others if other >= 0]
+
+
+def similar_photos(
+    names: Sequence[str], descriptors: Read, count: int, progress: Progress = silent, *, averaged: bool = True
+) -> Array:
+    """Rows (V, k) of the others most like each, best first; none, where no photo has a keypoint.
+
+    averaged: each vector with those most like it, which finds more pairs of a place and tears places apart.
+    """
     # Small products: where the cores are shared, a second thread costs more than it saves.
     with need("threadpoolctl", "sfm", "reconstruction").threadpool_limits(1, "blas"):
         try:
             _, vectors = learn_vectors(names, descriptors, progress)
         except NothingToLearn:
-            return []  # nor to match
-        rows, _ = alike(vectors, neighbours, progress=progress)
-    # -1 where an index found fewer than asked for
-    return [(names[row], names[other]) for row, others in enumerate(rows) for other in others if other >= 0]
+            return np.zeros((len(names), 0), np.int64)  # nor is there anything to match
+        rows, _ = (alike if averaged else nearest)(vectors, count, progress=progress)
+    return rows
 
 
 def unique_pairs(rows: Array) -> Array:

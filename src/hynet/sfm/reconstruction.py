@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from ..types import Progress, silent
 from . import pairs as pairing
 from .mapping import Reconstructed, map_folder
 from .matches import match_all
+from .rounds import ALL_PAIRS, match_in_rounds
 from .run_folder import check_photos, note_of_run, says_what_is_kept, write_json
 
 _LOG = logging.getLogger(__name__)
@@ -59,7 +61,8 @@ def reconstruct(
     settings: how features are made; `features`: a file of them in hloc's layout instead, as is a settings.extractor
         that is such a file.
     matches: a file of anyone's matches between those features in hloc's layout, instead of our own matching.
-    pairs: "auto" (all of up to 200 photos, else by likeness), "exhaustive", "retrieval", "sequence" or a file.
+    pairs: "auto" (all of up to 50 photos, in rounds of up to 200, else by likeness), "exhaustive", "retrieval",
+        "sequence" or a file.
         With `matches`: those that are in that file, too.
     ratio: of a ratio test; None: matches are kept that are probably right (the matcher "consensus"), or, of keypoints
         without size, mutual ones.
@@ -118,19 +121,22 @@ def reconstruct(
         write_json(out / "photos.json", {**note, "unreadable": unreadable, "contents": seen})
         with colmap.opened(out / "database.db") as store:
             _add_photos(store, readable, file, camera, progress)
-            chosen = _chosen_pairs(pairs, store, file, matched, progress)
-            _LOG.info("matching %d pairs of %d photos", len(chosen), len(store.names))
-            matcher = Consensus() if ratio is None else Nearest(ratio)
-            match_all(
+            match = partial(
+                match_all,
                 store,
                 file,
-                chosen,
-                matcher=matcher,
+                matcher=Consensus() if ratio is None else Nearest(ratio),
                 threads=jobs,
                 matched=matched,
                 cluster=cluster,
                 progress=progress,
             )
+            if pairs == "auto" and matched is None and ALL_PAIRS < len(store.names) <= pairing.EXHAUSTIVE:
+                match_in_rounds(store, lambda name: read_h5(file, name).descriptors, match, progress)
+            else:
+                chosen = _chosen_pairs(pairs, store, file, matched, progress)
+                _LOG.info("matching %d pairs of %d photos", len(chosen), len(store.names))
+                match(chosen)
         progress(0, len(readable), "mapping")
         known_cameras = camera not in ("auto", "shared")
         return map_folder(out, named, unreadable, mapper, known_cameras, mapper_threads, progress)
