@@ -5,15 +5,17 @@ Usage: python studies/joined_scenes.py OUT SCENE_FOLDER... [--model default] [--
 
 Links the photos of all scenes (--most: at most so many of each, one run after the other, for the exponents of the
 times) into OUT/COUNT/photos/SCENE/, reconstructs that folder in OUT/COUNT/model, and says how many pairs of one scene
-and of two were verified, and whose photos are in each of the models that the mapper finds (`hynet reconstruct` keeps
-the largest). Scenes are glued where a model holds photos of two. Everything is in OUT/joined.json, too. Run again, it
-goes on, and seconds are added up over the runs; other scenes or options need another OUT.
+and of two were verified, how much memory the largest process took, and whose photos are in each of the models that the
+mapper finds (`hynet reconstruct` keeps the largest). Scenes are glued where a model holds photos of two. Everything is
+in OUT/joined.json, too. Run again, it goes on, and seconds are added up over the runs; other scenes or options need
+another OUT.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import resource
 import shutil
 import sys
 import time
@@ -34,7 +36,7 @@ from hynet.system.files import whole
 VERIFIED = 15  # inliers
 MODELS = 50  # that the mapper may begin, COLMAP's own number
 EVERY = 30.0  # seconds between two lines of progress
-LEAST_SECONDS = 1.0  # that a step takes: of shorter ones, an exponent would be chance
+LEAST_SECONDS = 2.0  # that a step takes: of shorter ones, an exponent would be chance
 
 
 def link(photos: dict[str, Path], folder: Path) -> None:
@@ -102,6 +104,7 @@ def joined(out: Path, photos: dict[str, Path], asked: argparse.Namespace) -> dic
         sys.exit(str(error))
     finally:
         clock.save()
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1e3
     funnel = colmap.read_funnel(out / "model" / "database.db")
     verified = [pair for pair, inliers in funnel.inliers.items() if inliers >= VERIFIED]
     across = [pair for pair in verified if scene_of(pair[0]) != scene_of(pair[1])]
@@ -116,25 +119,26 @@ def joined(out: Path, photos: dict[str, Path], asked: argparse.Namespace) -> dic
         "largest": {"photos": done.registered, "points": done.points, "reprojection_error": done.reprojection_error},
         "models": models,
         "glued": sum(len(scenes) > 1 for scenes in models),
+        "peak_mb": peak,  # of the largest process
         "seconds": {step: round(spent, 1) for step, spent in clock.seconds.items()},
     }
 
 
 def table(rows: list[dict[str, Any]]) -> str:
     """What was found, for people."""
-    columns = "photos | scenes | pairs matched | of all | verified | of two scenes | models | glued"
+    columns = "photos | scenes | pairs matched | of all | verified | of two scenes | models | glued | MB at the peak"
     steps = list(dict.fromkeys(step for row in rows for step in row["seconds"]))
-    lines = [f"| {columns} | {' s | '.join(steps)} s |", "|---" * (8 + len(steps)) + "|"]
+    lines = [f"| {columns} | {' s | '.join(steps)} s |", "|---" * (9 + len(steps)) + "|"]
     for row in rows:
         counts = [row["photos"], row["scenes"], row["pairs_matched"], f"{row['of_all_pairs']:.0%}", row["verified"]]
-        counts += [len(row["verified_across_scenes"]), len(row["models"]), row["glued"]]
+        counts += [len(row["verified_across_scenes"]), len(row["models"]), row["glued"], round(row["peak_mb"])]
         spent = [round(row["seconds"].get(step, 0)) for step in steps]
         lines.append(f"| {' | '.join(map(str, [*counts, *spent]))} |")
     if len(rows) > 1:
         photos = [row["photos"] for row in rows]
         times = [[row["seconds"].get(step, 0) for row in rows] for step in steps]
         powers = [f"{exponent(photos, each):.2f}" if min(each) >= LEAST_SECONDS else "" for each in times]
-        lines.append(f"| exponent {'| ' * 7}| {' | '.join(powers)} |")
+        lines.append(f"| exponent {'| ' * 8}| {' | '.join(powers)} |")
     return "\n".join([*lines, "", "Photos by scene in the models of the last row:", "", *_models(rows[-1])])
 
 

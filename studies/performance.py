@@ -1,10 +1,11 @@
-"""Every table of docs/performance.md: `hynet bench` on this machine, which must do nothing else meanwhile.
+"""The tables of docs/performance.md: `hynet bench` on this machine, which must do nothing else meanwhile.
 
-Usage: python studies/performance.py OUT PHOTOS WEIGHTS [--only start reconstruct-real] [--write docs/performance.md]
+Usage: python studies/performance.py OUT PHOTOS WEIGHTS [--only start reconstruct-real]     runs what is not there yet
+       python studies/performance.py OUT PHOTOS WEIGHTS --write docs/performance.md         writes the page's tables
 
-Each bench is a command of its own, whose JSON is kept in OUT; those that are there are not run again unless --only names
-them. PHOTOS is a folder of overlapping photos for the benches whose name ends in -real, WEIGHTS one of other people's
-weights (ALIKED, XFeat) for `hynet bench photo`. --write puts the tables between the marks of that page.
+Each bench is a command of its own, whose JSON is kept in OUT; --only runs some, again if need be. PHOTOS is a folder of
+overlapping photos for the benches whose name ends in -real, WEIGHTS one of other people's weights (ALIKED, XFeat) for
+`hynet bench photo`. --write puts the tables of OUT between the marks of that page that have their names.
 """
 
 from __future__ import annotations
@@ -24,23 +25,36 @@ from hynet.system.files import whole
 
 REAL = "-real"  # at the end of a bench's name: on PHOTOS instead of rendered ones
 NAMES = [*BENCHES, f"photo{REAL}", f"reconstruct{REAL}"]
+GIVEN = "HYNET_PHOTOS", "HYNET_WEIGHTS"
 
 
 def measured(name: str, photos: Path, weights: Path) -> dict[str, Any]:
     """What `hynet bench NAME --json` prints."""
     bench = name.removesuffix(REAL)
-    given = {"HYNET_PHOTOS": str(photos)} if name.endswith(REAL) else {}
-    given |= {"HYNET_WEIGHTS": str(weights)} if bench == "photo" else {}
+    environment = {key: value for key, value in os.environ.items() if key not in GIVEN}
+    environment |= {"HYNET_PHOTOS": str(photos)} if name.endswith(REAL) else {}
+    environment |= {"HYNET_WEIGHTS": str(weights)} if bench == "photo" else {}
     command = [sys.executable, "-m", "hynet", "bench", bench, "--json"]
-    done = subprocess.run(command, env={**os.environ, **given}, stdout=subprocess.PIPE, check=True, text=True)
+    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
     return json.loads(done.stdout)
 
 
 def table(found: dict[str, Any]) -> str:
-    lines = ["| | | ratio |", "|---|---|---|"]
+    """A row for each thing measured; what is told of it besides ("hynet, light: mapping") has columns."""
+    rows: dict[str, dict[str, str]] = {}
     for row in found["rows"]:
-        ratio = "" if row["ratio"] is None else f"{row['ratio']:.3g}"
-        lines.append(f"| {row['name'].strip()} | {_number(row['value'])} {row['unit']} | {ratio} |")
+        name, _, what = row["name"].strip().partition(": ")
+        value = f"{_number(row['value'])} {row['unit']}"
+        rows.setdefault(name, {})[what] = value
+        if not what and row["ratio"] is not None:
+            rows[name]["ratio"] = f"{row['ratio']:.3g}"
+    columns = [
+        "",
+        "ratio",
+        *dict.fromkeys(what for told in rows.values() for what in told if what not in ("", "ratio")),
+    ]
+    lines = [f"| | {' | '.join(columns)} |", "|---" * (1 + len(columns)) + "|"]
+    lines += [f"| {name} | {' | '.join(told.get(what, '') for what in columns)} |" for name, told in rows.items()]
     return "\n".join([*lines, "", f"{found['machine']}."])
 
 
@@ -56,8 +70,13 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=NAMES)
     parser.add_argument("--write", type=Path)
     asked = parser.parse_args()
+    if asked.write:
+        marked = [name for name in NAMES if f"<!-- {name}: " in asked.write.read_text()]
+        write_tables(
+            asked.write, {name: table(json.loads((asked.out / f"{name}.json").read_text())) for name in marked}
+        )
+        return
     asked.out.mkdir(parents=True, exist_ok=True)
-    tables = {}
     for name in asked.only or NAMES:
         note = asked.out / f"{name}.json"
         if asked.only or not note.exists():
@@ -65,10 +84,7 @@ def main() -> None:
             found = measured(name, asked.photos.absolute(), asked.weights.absolute())
             with whole(note) as temporary:
                 temporary.write_text(json.dumps(found, indent=1))
-        tables[name] = table(json.loads(note.read_text()))
-    print("\n\n".join(f"{name}\n\n{text}" for name, text in tables.items()))
-    if asked.write:
-        write_tables(asked.write, tables)
+            print(table(found), flush=True)
 
 
 if __name__ == "__main__":

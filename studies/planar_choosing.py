@@ -3,8 +3,8 @@
 Usage: python studies/planar_choosing.py PATH/TO/data/train OUT
        hynet evaluate hpatches --data OUT --model default,other.safetensors
 
-Each scene of scenes_for_choosing.txt gives one photo and five copies of it, each changed more than the one before, in
-the way of Oxford's affine set: a plane seen from the side, zoomed and turned, out of focus, in less light, or saved as
+Each scene of scenes_for_choosing.txt gives one photo and five copies of it, the later ones changed more, in the way of
+Oxford's affine set: a plane seen from the side, zoomed and turned, out of focus, in less light, or saved as
 a poor JPEG. The changes are made up, so the numbers say which weights are better, not how good they are on real photos.
 """
 
@@ -24,7 +24,7 @@ from hynet.types import Array
 
 VIEWS = 5
 NOISE = 2.0  # grey levels, in every copy: no two photos are the same but for what differs
-View = tuple[Array, Array]  # a photo, and where each of its pixels came from: (3, 3), view_from_photo
+View = tuple[Array, Array]  # a photo, and (3, 3) view_from_photo
 
 
 def seen_from_the_side(photo: Array, strength: float, random: np.random.Generator) -> View:

@@ -56,7 +56,7 @@ STUDIES = {
     "ubc": Study(
         "Patches: FPR@95",
         f"Patches that `hynet {VALIDATION}` cuts from 14 scenes, and the pairs that SIFT's matching missed. `default` "
-        "was chosen with the help of such patches of 12 of these scenes, so it does not count as a test of it.",
+        "was chosen with the help of such patches of 12 of these scenes, so these numbers are not a test of it.",
         f"evaluate ubc --model {PATCHES} --data val --against rootsift",
         "ubc",
     ),

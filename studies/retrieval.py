@@ -40,7 +40,7 @@ from hynet.sfm.neighbours import alike, nearest
 from hynet.sfm.pairs import NEIGHBOURS, Pair, unique_pairs
 from hynet.sfm.photo_vectors import vectors_of
 from hynet.sfm.retrieval import PhotoVectors, learn_vectors
-from hynet.sfm.rounds import FIRST, in_rounds
+from hynet.sfm.rounds import BRIDGES, FIRST, in_rounds
 from hynet.system.arrays import read_npz
 from hynet.system.batches import Batch, Failed, done
 from hynet.system.cluster import Cluster, open_cluster
@@ -109,7 +109,10 @@ def photos_of(folder: str, names: list[str]) -> list[str]:
     chosen = set()
     for part in folder.split("+"):
         scene, _, every = part.partition("/")
-        chosen.update([name for name in names if scene_of(name) == scene][:: int(every or 1)])
+        found = [name for name in names if scene_of(name) == scene]
+        if not found:
+            sys.exit(f"--folders names {scene}, which is none of the scenes given.")
+        chosen.update(found[:: int(every or 1)])
     return [name for name in names if name in chosen]
 
 
@@ -130,9 +133,10 @@ def recalled_in_folder(names: list[str], collection: Path, inliers: dict[Pair, i
     ways = {
         f"{NEIGHBOURS} neighbours": unique_pairs(averaged[:, :NEIGHBOURS]),
         "half of the others": unique_pairs(averaged[:, : len(names) // 2]),
-        "rounds from 10, vectors averaged": in_rounds(averaged[:, :10], verified),
-        "rounds from 10": in_rounds(plain[:, :10], verified),
-        f"rounds from {FIRST}": in_rounds(plain[:, :FIRST], verified),
+        "rounds from 10, vectors averaged": in_rounds(averaged, verified, 10, 0),
+        "rounds from 10": in_rounds(plain, verified, 10, 0),
+        f"rounds from {FIRST}": in_rounds(plain, verified, FIRST, 0),
+        f"the same, then {BRIDGES} bridges": in_rounds(plain, verified, FIRST, BRIDGES),
     }
     found: dict[str, Any] = {"photos": len(names), "pairs": len(names) * (len(names) - 1) // 2}
     found["verified"] = {str(least): int(pairs.sum()) for least, pairs in right.items()}
@@ -195,7 +199,8 @@ def main() -> None:
         extract_collection([asked.out / "photos.csv"], collection, settings, cluster=cluster)
         names, vectors = vectors_of(collection, cluster)
         folders = {folder: photos_of(folder, names) for folder in asked.folders}
-        tried = [pair for photos in folders.values() for pair in combinations(photos, 2)] or of_one_scene(names)
+        of_folders = [pair for photos in folders.values() for pair in combinations(photos, 2)]
+        tried = of_folders if folders else of_one_scene(names)
         inliers = count_all(collection, tried, asked.out / "inliers.json", cluster)
     if folders:
         found = {folder: recalled_in_folder(photos, collection, inliers) for folder, photos in folders.items()}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
+import time
 from typing import Any
 
 import pytest
@@ -54,6 +55,21 @@ def test_every_bench_runs_and_names_its_peer_first(bench):
         assert found["largest difference of any score"] < 1e-9
     if bench == "reconstruct":
         assert found["hynet, default: registered"] == found["pycolmap's SIFT: registered"] == SMALL[bench]["count"]
+
+
+def test_what_mapping_tells_on_its_way_does_not_begin_the_matches_again():
+    pytest.importorskip("pycolmap")
+    from hynet.bench.reconstruct import StageClock
+
+    clock = StageClock()
+    clock.watch(1, 2, "matching")
+    time.sleep(0.1)
+    clock.watch(0, 4, "mapping")
+    for photo in range(4):
+        clock.watch(photo, 4, "mapping")
+    time.sleep(0.1)
+    clock.stop("mapping")
+    assert min(clock.seconds["matches"], clock.seconds["mapping"]) >= 0.09
 
 
 def test_a_bench_that_compares_different_things_refuses(monkeypatch):

@@ -273,6 +273,7 @@ def test_own_settings_train_each_rival_as_its_authors_did_on_as_many_pairs():
 def test_every_row_computes_in_the_precision_of_the_budget_and_has_its_own_folder_for_it(sets):
     rounded, exact = (runs.with_budget(HYNET, runs.Budget(1, 4, precision=how), 0) for how in ("bfloat16", "float32"))
     assert (rounded.precision, exact.precision) == ("bfloat16", "float32")
+    assert runs.with_budget(HYNET, runs.Budget(1, 4, precision="auto"), 0) in (rounded, exact)
     places = {runs.place(sets, "HyNet", config, [sets / "train"]) for config in (rounded, exact)}
     assert len(places) == 2
 

@@ -76,16 +76,8 @@ def _by_colmap(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, flo
 
 def _by_us(photos: Path, out: Path, max_keypoints: int, model: str) -> Mapping[str, float]:
     clock = StageClock()
-
-    def progress(done: int, total: int, what: str) -> None:
-        """The first pair that is matched ends the features, COLMAP's mapping ends the matches."""
-        if what == "matching" and done == 1:
-            clock.stop("features")
-        elif what == "mapping":
-            clock.stop("matches")
-
     settings = Settings(descriptor=model, max_keypoints=max_keypoints)
-    done = reconstruct(photos, out, settings=settings, mapper_threads=len(cores()), progress=progress)
+    done = reconstruct(photos, out, settings=settings, mapper_threads=len(cores()), progress=clock.watch)
     clock.stop("mapping")
     found = {"keypoints": _keypoints(out / "database.db"), "registered": done.registered, "points": done.points}
     return {**clock.seconds, **found}
@@ -108,6 +100,12 @@ class StageClock:
         self.seconds[what] = now[0] - self._last[0]
         self.seconds[f"{what}, all cores"] = now[1] - self._last[1]
         self._last = now
+
+    def watch(self, done: int, total: int, what: str) -> None:
+        """Progress of `reconstruct`: the first pair matched ends the features, the first photo mapped the matches."""
+        ended = {"matching": "features", "mapping": "matches"}.get(what)
+        if ended is not None and ended not in self.seconds:
+            self.stop(ended)
 
     def _now(self) -> tuple[float, float]:
         spent = os.times()

@@ -64,7 +64,7 @@ def run(
         features: Anyone's features in hloc's layout, instead of detector and model.
         matches: Anyone's matches between those features in hloc's layout, LightGlue's for one, instead of our own.
         pairs: exhaustive, retrieval, sequence, or a file with two names a line; auto is exhaustive for up to 50 photos,
-            follows verified pairs for up to 200, and is retrieval beyond.
+            for up to 200 begins with the 15 most alike and goes on from verified pairs, and is retrieval beyond.
         ratio: Keep a match only if it is nearer than this times the runner-up; 1 keeps all. By default matches are kept
             that are probably right, by their ratio and by neighbours that moved alike.
         camera: auto takes focal lengths from EXIF, shared has one camera for all photos of a size; or a known camera as

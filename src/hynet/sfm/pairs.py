@@ -19,7 +19,7 @@ from .retrieval import NothingToLearn, Read, learn_vectors
 
 Pair = tuple[str, str]  # names of two photos
 
-EXHAUSTIVE = 200  # photos; beyond, each is matched with those that look most alike; `reconstruct` has rounds.py before
+EXHAUSTIVE = 200  # photos; beyond, each is matched with those most alike. `reconstruct` has rounds.py from 51 on
 NEXT = 20  # photos of a sequence that each is matched with
 NEIGHBOURS = 50  # docs/scale.md has the recall of verified pairs that it was chosen by
 
@@ -69,7 +69,7 @@ def similar_photos(
 ) -> Array:
     """Rows (V, k) of the others most like each, best first; none, where no photo has a keypoint.
 
-    averaged: each vector with those most like it, which finds more pairs of a place and tears places apart.
+    averaged: each vector with those most like it, which finds more pairs, but splits large places into groups.
     """
     # Small products: where the cores are shared, a second thread costs more than it saves.
     with need("threadpoolctl", "sfm", "reconstruction").threadpool_limits(1, "blas"):

@@ -1,7 +1,7 @@
 """Folder of photos -> COLMAP model, by our own features and matches.
 
 Every step leaves its result on disk (docs/reconstruction.md says where), so a run that was killed goes on where it
-was, photos added to the folder are added to the model, and a run that is done costs nothing again.
+was, photos added to the folder are added to the model, and a run that is done matches and maps nothing again.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def reconstruct(
     settings: how features are made; `features`: a file of them in hloc's layout instead, as is a settings.extractor
         that is such a file.
     matches: a file of anyone's matches between those features in hloc's layout, instead of our own matching.
-    pairs: "auto" (all of up to 50 photos, in rounds of up to 200, else by likeness), "exhaustive", "retrieval",
+    pairs: "auto" (all pairs of up to 50 photos, rounds for up to 200, retrieval beyond), "exhaustive", "retrieval",
         "sequence" or a file.
         With `matches`: those that are in that file, too.
     ratio: of a ratio test; None: matches are kept that are probably right (the matcher "consensus"), or, of keypoints

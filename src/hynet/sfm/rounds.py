@@ -1,7 +1,7 @@
 """Pairs in rounds: each photo with those that look most alike, then with all that share a verified partner with it.
 
-Photos of one place find each other over several steps, even where they do not look alike, and photos of two places are
-hardly ever matched. docs/scale.md has what it finds and what it saves.
+Photos of one place find each other over several steps, even where they do not look alike; of photos of two places only
+those few are matched that look most alike. docs/scale.md has what it finds and what it saves.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _LOG = logging.getLogger(__name__)
 
 ALL_PAIRS = 50  # photos; up to so many, all pairs are few
 FIRST = 15  # neighbours of each photo in the first round: docs/scale.md has the table
+BRIDGES = 3  # of each photo the most alike outside its group, tried once groups stop growing: day and night, two sides
 
 
 def match_in_rounds(
@@ -31,29 +32,51 @@ def match_in_rounds(
 
     def verified(pairs: Array) -> Array:
         chosen = [(names[first], names[second]) for first, second in pairs]
-        _LOG.info("matching %d pairs of %d photos so far", len(chosen), len(names))
+        _LOG.info("matching %d pairs so far, of %d photos", len(chosen), len(names))
         match(chosen)
         inliers = store.inliers()
         return np.array([inliers[pair] >= VERIFIED for pair in chosen], bool)
 
-    in_rounds(similar_photos(names, descriptors, FIRST, progress, averaged=False), verified)
+    in_rounds(similar_photos(names, descriptors, len(names) - 1, progress, averaged=False), verified, FIRST, BRIDGES)
 
 
-def in_rounds(rows: Array, verified: Callable[[Array], Array]) -> Array:
+def in_rounds(order: Array, verified: Callable[[Array], Array], first: int, bridges: int) -> Array:
     """The pairs to match: (P, 2), the smaller first, in order.
 
-    rows: (V, k) of each photo the others to begin with.
+    order: (V, V - 1) of each photo all others, the most alike first; (V, 0) where there is nothing to match.
     verified: the pairs so far, those of earlier rounds among them -> (P,) which of them share a geometry.
     """
-    tried = np.zeros((len(rows), len(rows)), bool)
-    tried[np.arange(len(rows))[:, None], rows] = True
-    tried |= tried.T
-    while True:
+    tried = np.zeros((len(order), len(order)), bool)
+    fresh = _as_matrix(order[:, :first], np.ones_like(order[:, :first], bool))
+    while fresh.any():
+        tried |= fresh
         pairs = np.argwhere(np.triu(tried, 1))
-        partners = np.zeros(tried.shape, np.float32)
-        partners[tuple(pairs[verified(pairs)].T)] = 1
-        partners += partners.T
-        in_common = partners @ partners > 0
-        if not np.triu(in_common & ~tried, 1).any():
-            return pairs
-        tried |= in_common
+        partners = np.zeros(tried.shape, bool)
+        partners[tuple(pairs[verified(pairs)].T)] = True
+        partners |= partners.T
+        fresh = partners.astype(np.float32) @ partners > 0  # with a partner in common
+        np.fill_diagonal(fresh, False)
+        if not (fresh & ~tried).any():
+            group = _groups(partners)
+            outside = group[order] != group[:, None]  # (V, V - 1)
+            fresh = _as_matrix(order, outside & (np.cumsum(outside, 1) <= bridges))
+        fresh &= ~tried
+    return np.argwhere(np.triu(tried, 1))
+
+
+def _as_matrix(order: Array, chosen: Array) -> Array:
+    """(V, k) photos, and which of them -> (V, V), the same both ways."""
+    matrix = np.zeros((len(order), len(order)), bool)
+    rows, places = np.nonzero(chosen)
+    matrix[rows, order[rows, places]] = True
+    return matrix | matrix.T
+
+
+def _groups(partners: Array) -> Array:
+    """(V, V) -> (V,) the first photo of each one's group, of those that partners join over any number of steps."""
+    first = np.arange(len(partners))
+    while True:
+        reached = np.minimum(first, np.where(partners, first, len(first)).min(1, initial=len(first)))
+        if np.array_equal(reached, first):
+            return first
+        first = reached

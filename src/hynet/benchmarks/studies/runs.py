@@ -87,8 +87,15 @@ def with_budget(
     lengths: dict[str, Any] = dict.fromkeys(LENGTHS) | {"steps": steps}
     return replace(
         config, **lengths, pairs_per_batch=pairs, pairs_per_epoch=None, seed=seed, compiled=budget.compiled,
-        precision=budget.precision, checkpoint_minutes=2.0, validate_minutes=1e9,
+        precision=_settled(budget.precision), checkpoint_minutes=2.0, validate_minutes=1e9,
     )  # fmt: skip
+
+
+def _settled(precision: Precision) -> Precision:
+    """What `auto` is on this machine: rows of one name must not be computed in two ways."""
+    from ...training.tiling import has_bfloat16
+
+    return ("bfloat16" if has_bfloat16() else "float32") if precision == "auto" else precision
 
 
 def place(out: Path, name: str, config: TrainConfig, data: Sequence[Path]) -> Path:

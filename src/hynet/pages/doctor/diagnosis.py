@@ -40,6 +40,7 @@ ADVICE: Mapping[str, tuple[str, ...]] = {
     ),
     "outside the model": (
         "take photos that overlap with both groups",
+        "compare all with all, if that was not done: {again_here} --pairs exhaustive",
         f"more keypoints may link them: {AGAIN} --max-keypoints 8000",
         "start elsewhere: {again_here} --mapper global",
     ),
