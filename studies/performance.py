@@ -76,6 +76,9 @@ def main() -> None:
             asked.write, {name: table(json.loads((asked.out / f"{name}.json").read_text())) for name in marked}
         )
         return
+    for folder in (asked.photos, asked.weights):
+        if not folder.is_dir():
+            parser.error(f"no folder {folder}.")
     asked.out.mkdir(parents=True, exist_ok=True)
     for name in asked.only or NAMES:
         note = asked.out / f"{name}.json"

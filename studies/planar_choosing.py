@@ -10,7 +10,7 @@ a poor JPEG. The changes are made up, so the numbers say which weights are bette
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Callable
 from itertools import cycle
 from pathlib import Path
@@ -67,7 +67,14 @@ CHANGES: list[Callable[[Array, float, np.random.Generator], View]] = [
 ]
 
 
-def main(train: Path, out: Path) -> None:
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("train", type=Path)
+    parser.add_argument("out", type=Path)
+    asked = parser.parse_args()
+    train, out = asked.train, asked.out
+    if not train.is_dir():
+        parser.error(f"no folder {train}; give data/train.")
     for number, (name, change) in enumerate(zip(scenes(), cycle(CHANGES), strict=False)):
         random = np.random.default_rng(number)
         photos = images.list_photos(train / name)
@@ -84,4 +91,4 @@ def main(train: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main()

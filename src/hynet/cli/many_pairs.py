@@ -66,7 +66,8 @@ def match_many(
     matches, inliers = (sum(counts[k] for counts in done.counts.values()) for k in range(2))
     lines = [f"{len(done.counts)} pairs, {done.new} of them new: {matches:,} matches, {inliers:,} inliers."]
     lines += each[:LISTED] + ([f"  and {len(each) - LISTED} more"] if len(each) > LISTED else [])
-    lines += [f"{out} holds the matches, {done.features} the features whose rows they name; hloc reads both."]
+    read = "" if done.features.is_dir() else "; hloc reads both"  # of a collection, it reads single shards
+    lines += [f"{out} holds the matches, {done.features} the features whose rows they name{read}."]
     if done.unreadable:
         lines += [
             f"{len(done.unreadable)} photos could not be used:",

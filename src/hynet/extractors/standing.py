@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -79,7 +78,14 @@ def look(photo: Any, model: str = "default") -> tuple[Array, Array]:
 
 def turns_between(seen: Sequence[tuple[Array, Array]]) -> Array:
     """The same as `turns`, of photos that were looked at."""
-    return np.array([turn for a, b in combinations(seen, 2) if (turn := _turn(*a, *b)) is not None])
+    found = []
+    for k, (descriptors, angle) in enumerate(seen[:-1]):
+        others, angles = zip(*seen[k + 1 :], strict=True)
+        # One product with all that follow: of many small ones, the threads mostly wait for each other.
+        likeness = descriptors @ np.concatenate(others).T
+        parts = np.split(likeness, np.cumsum([len(other) for other in others])[:-1], axis=1)
+        found += [_turn(part, angle, other) for part, other in zip(parts, angles, strict=True)]
+    return np.array([turn for turn in found if turn is not None])
 
 
 @lru_cache(maxsize=1)
@@ -87,13 +93,12 @@ def _looking(model: str) -> Extractor:
     return Extractor("dog", model, KEYPOINTS, orientation="gradient", longest=LONGEST)
 
 
-def _turn(first: Array, first_angle: Array, second: Array, second_angle: Array) -> float | None:
+def _turn(likeness: Array, first_angle: Array, second_angle: Array) -> float | None:
     """The change of angle, from -pi to pi, that mutual nearest neighbours agree on; None where they do not."""
-    if not len(first) or not len(second):
+    if not likeness.size:
         return None
-    likeness = first @ second.T
     best = likeness.argmax(1)
-    rows = np.flatnonzero(likeness.argmax(0)[best] == np.arange(len(first)))
+    rows = np.flatnonzero(likeness.argmax(0)[best] == np.arange(len(likeness)))
     change = second_angle[best[rows]] - first_angle[rows]
     apart = np.abs((change[:, None] - change[None] + np.pi) % (2 * np.pi) - np.pi)
     agree = (apart < WINDOW).sum(1)
