@@ -112,7 +112,7 @@ def first_batch(patches):
 def test_steps_bring_the_warped_patches_of_pairs_nearer(patches):
     state, descriptor, batch = shape.start(TINY), shape.frozen("light"), first_batch(patches)
     d_pos = []
-    for _ in range(40):
+    for _ in range(60):
         terms = shaping.loss_of(state.network, descriptor, *batch)
         d_pos.append(float(terms.d_pos.mean()))
         shape.step(state, terms.total, 0.0005)
