@@ -39,6 +39,7 @@ ADVICE: Mapping[str, tuple[str, ...]] = {
         f"match and verify anew: {AGAIN}",
     ),
     "outside the model": (
+        "if they show another place, reconstruct them by themselves, from a folder of their own",
         "take photos that overlap with both groups",
         "compare all with all, if that was not done: {again_here} --pairs exhaustive",
         f"more keypoints may link them: {AGAIN} --max-keypoints 8000",
