@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import shutil
 import sys
 import time
@@ -24,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from scale_tables import exponent, write_tables
+from scale_vectors import most_memory
 from scene_folders import photos_by_name, scene_of
 
 from hynet import colmap
@@ -104,7 +104,7 @@ def joined(out: Path, photos: dict[str, Path], asked: argparse.Namespace) -> dic
         sys.exit(str(error))
     finally:
         clock.save()
-    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1e3
+    peak = most_memory()  # before the models below, which no user maps
     funnel = colmap.read_funnel(out / "model" / "database.db")
     verified = [pair for pair, inliers in funnel.inliers.items() if inliers >= VERIFIED]
     across = [pair for pair in verified if scene_of(pair[0]) != scene_of(pair[1])]

@@ -60,8 +60,8 @@ class Told:
 
 
 def most_memory() -> float:
-    """MB that were resident at the peak so far."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+    """MB that were resident at the peak so far, in this process or the largest that it started."""
+    return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1e3
 
 
 def main() -> None:

@@ -110,7 +110,7 @@ class Store:
         return set(read_funnel(self._path).matches)
 
     def inliers(self) -> Mapping[Pair, int]:
-        """The same pairs, and how many matches of each agree on one geometry."""
+        """The same pairs, and how many matches of each fit its geometry."""
         return read_funnel(self._path).inliers
 
     def matches(self, first: str, second: str) -> Array | None:

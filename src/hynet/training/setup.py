@@ -17,7 +17,7 @@ from . import distributed
 from .batches import seed_of
 from .checkpoints import State
 from .configuration import TrainConfig
-from .tiling import Tiled, has_bfloat16
+from .tiling import Tiled, settled
 
 PATCH_SIZE = 32  # pixels a side, that augmentation gives
 OwnNetwork = nn.Module | Callable[[], nn.Module]  # in none of our tables
@@ -70,7 +70,7 @@ def network_of(config: TrainConfig) -> Network:
 
 def tiled(network: Network, config: TrainConfig, loss: Loss) -> Tiled:
     """The network, ready for fast steps, with its feature maps where the loss asks for them."""
-    bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and has_bfloat16())
+    bfloat16 = settled(config.precision) == "bfloat16"
     with_maps = takes(loss, "maps") and hasattr(network, "with_maps")
     return Tiled(network, compiled=config.compiled, with_maps=with_maps, bfloat16=bfloat16)
 

@@ -13,7 +13,7 @@ from ..losses import LossTerms, hardnegc
 from ..types import Array
 from .batches import Batch, seed_of
 from .shape_settings import ShapeConfig
-from .tiling import Work, has_bfloat16
+from .tiling import Work, settled
 from .validation import ValidationSets, validation_error
 from .warps import random_warps, sampled, shapes_of
 
@@ -41,7 +41,7 @@ def warps_of(config: ShapeConfig, number: int, count: int) -> Tensor:
 
 def quick(module: nn.Module, config: ShapeConfig) -> Work:
     """The module in bfloat16, where that is asked for or fast; what is around it keeps its precision."""
-    bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and has_bfloat16())
+    bfloat16 = settled(config.precision) == "bfloat16"
 
     def run(patches: Tensor) -> Tensor:
         with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):

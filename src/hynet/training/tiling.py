@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from ..descriptors.layers import FRN, TLU, Network
 from ..system.machine import cores
+from .configuration import Precision
 
 TILE, WIDE_TILE = 64, 256  # patches: the last layer has few activations and many weights, whose gradients are added up
 
@@ -99,6 +100,11 @@ def has_bfloat16() -> bool:
     """Whether the processor multiplies in bfloat16 by itself."""
     found = torch.cpu.get_capabilities()
     return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
+
+
+def settled(precision: Precision) -> Precision:
+    """What `auto` is on this machine."""
+    return ("bfloat16" if has_bfloat16() else "float32") if precision == "auto" else precision
 
 
 def has_compiler() -> bool:

@@ -39,7 +39,7 @@ class Budget:
     pairs_per_batch: int = 512
     seeds: int = 1
     compiled: bool = True
-    precision: Precision = "float32"
+    precision: Precision = "float32"  # settled before a run gets its name: no two precisions share a folder
 
     def __post_init__(self) -> None:
         for name, least in (("steps", 1), ("pairs_per_batch", 2), ("seeds", 1)):
@@ -82,20 +82,15 @@ def with_budget(
 
     share: of the steps; a search for the margin takes a quarter.
     """
+    from ...training.tiling import settled  # brings torch
+
     pairs = config.pairs_per_batch if own else budget.pairs_per_batch
     steps = max(1, round(share * budget.steps * budget.pairs_per_batch / pairs))
     lengths: dict[str, Any] = dict.fromkeys(LENGTHS) | {"steps": steps}
     return replace(
         config, **lengths, pairs_per_batch=pairs, pairs_per_epoch=None, seed=seed, compiled=budget.compiled,
-        precision=_settled(budget.precision), checkpoint_minutes=2.0, validate_minutes=1e9,
+        precision=settled(budget.precision), checkpoint_minutes=2.0, validate_minutes=1e9,
     )  # fmt: skip
-
-
-def _settled(precision: Precision) -> Precision:
-    """What `auto` is on this machine: rows of one name must not be computed in two ways."""
-    from ...training.tiling import has_bfloat16
-
-    return ("bfloat16" if has_bfloat16() else "float32") if precision == "auto" else precision
 
 
 def place(out: Path, name: str, config: TrainConfig, data: Sequence[Path]) -> Path:
