@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.detectors.affine_network import AffineNetwork
 from hynet.detectors.affnet import from_state, recognised
 from hynet.detectors.dog import DoG
-from hynet.errors import BadWeights
-from hynet.export.affine_network import export
+from hynet.errors import BadInput, BadWeights
+from hynet.export.affine_network import AGREE_INT8, export, export_int8
 from hynet.extractors.folder import weights_of
 from hynet.extractors.settings import Settings
 
@@ -63,6 +64,22 @@ def test_a_flat_patch_has_a_shape_and_no_keypoints_are_no_problem(ours):
     assert np.isfinite(ours.numbers(np.full((2, 32, 32), 90, np.uint8))).all()
     photo = np.zeros((50, 50), np.uint8)
     assert len(ours(photo, DoG(upright=True)(photo))) == 0
+
+
+def test_eight_bit_integers_say_nearly_the_same(theirs, ours, tmp_path, capsys):
+    patches = synthetic.patch_set(points=120, seed=2).patches[:, ::2, ::2]
+    difference = export_int8(from_state(theirs.state_dict()), tmp_path / "small.onnx", patches, {"support": "20"})
+    small = AffineNetwork(tmp_path / "small.onnx")
+    fresh = synthetic.patch_set(points=40, seed=3).patches[:, ::2, ::2]
+    apart = np.abs(small.numbers(fresh) - ours.numbers(fresh))
+    assert 0 < difference < AGREE_INT8
+    assert apart.mean() < 2 * AGREE_INT8
+    assert small.support == 20
+    assert small.numbers(fresh[:0]).shape == (0, 3)
+    with pytest.raises(BadInput, match="50 patches or more"):
+        export_int8(from_state(theirs.state_dict()), tmp_path / "few.onnx", patches[:9])
+    assert main(["export", "--model", "keynet", "--to", str(tmp_path / "k.onnx"), "--int8", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_the_published_file_itself_can_be_used(theirs, ours, tmp_path):

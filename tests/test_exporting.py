@@ -122,7 +122,7 @@ def test_what_cannot_be_exported_gets_one_sentence(asked, told, tmp_path, capsys
 
 
 def test_integers_need_a_network_that_has_them_enough_patches_and_onnx(tmp_path, some):
-    with pytest.raises(BadInput, match="only HyNet with FRN, LightNet and DesDis"):
+    with pytest.raises(BadInput, match="only HyNet with FRN, LightNet, DesDis and AffNet"):
         export_int8(descriptors.TFeat(), tmp_path / "m.onnx", some)
     with pytest.raises(BadInput, match="50 patches or more, got 7"):
         export_int8(descriptors.HyNet(), tmp_path / "m.onnx", some[:7])

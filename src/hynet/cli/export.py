@@ -35,7 +35,7 @@ def run(
     Args:
         model: the weights.
         to: the file to write: .onnx, .pt2 for torch.export, or .openvino, a folder with model.xml and model.bin.
-        int8: write 8-bit integers (of HyNet, LightNet or DesDis), twice as fast, with ranges from patches of this set.
+        int8: write 8-bit integers (of HyNet, LightNet, DesDis or AffNet), twice as fast, with ranges from patches of this set.
         support: the width of a patch, in detector sigmas, that the weights were trained with.
         ratio: the ratio test that suits them.
         trained_on: what they were trained on, for `hynet info`.
@@ -46,8 +46,7 @@ def run(
     if not 0 < support < inf:
         raise BadInput(f"the support must be more than 0 sigmas, got {support:g}; {SUPPORT_SIGMAS:g} is usual.")
     need("torch", "train", "exporting")
-    from ..export import export_weights
-    from ..export.descriptors import export_int8
+    from ..export import export_weights, export_weights_int8
 
     told = {"support": support, "ratio": ratio, "trained on": trained_on, "licence": licence}
     about = {key: str(value) for key, value in told.items() if value}
@@ -57,10 +56,11 @@ def run(
         said, found = f"{kind}, says the same as {model} to {difference:.1g}", {"difference": difference}
     else:
         from ..datasets import find_patches
-        from ..descriptors.loading import network
 
-        cosine = export_int8(network(model), to, find_patches(int8).load(int8, 32, silent).patches, about)
-        said, found = f"descriptor, agrees with {model} to a cosine of {cosine:.5f}", {"cosine": cosine}
+        patches = find_patches(int8).load(int8, 32, silent).patches
+        kind, found = export_weights_int8(model, to, patches, about)
+        agrees = [f"to a {name} of {value:.5f}" for name, value in found.items()]
+        said = f"{kind}, agrees with {model} {agrees[0]}"
     if to.suffix == ".onnx":
         opset = need("onnx", "train", "reading ONNX").load(to).opset_import[0].version
         said, found = f"{said}, ONNX opset {opset}", found | {"opset": opset}

@@ -27,8 +27,13 @@ class AffNet(nn.Module):
         self.features = nn.Sequential(*layers, nn.Dropout(0.25), nn.Conv2d(CHANNELS[-1], 3, LAST), nn.Tanh())
 
     def forward(self, patches: Tensor) -> Tensor:
-        mean, deviation = patches.mean((1, 2, 3), keepdim=True), patches.std((1, 2, 3), keepdim=True)
-        return self.features((patches - mean) / (deviation + FLAT)).flatten(1)
+        return self.features(standardised(patches)).flatten(1)
+
+
+def standardised(patches: Tensor) -> Tensor:
+    """Each of mean 0 and standard deviation 1, but for flat ones."""
+    mean, deviation = patches.mean((1, 2, 3), keepdim=True), patches.std((1, 2, 3), keepdim=True)
+    return (patches - mean) / (deviation + FLAT)
 
 
 def load(path: str | Path) -> AffNet:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from ..errors import HynetError, UnknownName, listed
+from ..errors import BadInput, HynetError, UnknownName, listed
+from ..types import Array
 
 
 class Disagreement(HynetError):
@@ -14,26 +16,45 @@ class Disagreement(HynetError):
 
 def export_weights(model: str | Path, to: str | Path, about: Mapping[str, str]) -> tuple[str, float]:
     """Whatever network the weights are of, by name or path: what it is, and the difference in the check."""
-    from ..descriptors.loading import from_state, models, network, read_state
-    from ..detectors import affnet, keynet_network
-    from ..detectors.affine_network import SHIPPED
-    from ..models import shipped
     from . import affine_network, descriptors, keynet
 
-    detectors = shipped("detector")
-    if str(model) in detectors:
-        weights = detectors[str(model)].with_suffix(".safetensors")
-        return "detector", keynet.export(keynet_network.load(weights), to, about)
-    if str(model) in shipped("shape"):
-        return "shape network", affine_network.export(affnet.load(SHIPPED.with_suffix(".safetensors")), to, about)
+    write = {"detector": keynet.export, "shape network": affine_network.export, "descriptor": descriptors.export}
+    kind, network = open_weights(model)
+    return kind, write[kind](network, to, about)
+
+
+def export_weights_int8(
+    model: str | Path, to: str | Path, patches: Array, about: Mapping[str, str]
+) -> tuple[str, dict[str, float]]:
+    """The same in 8-bit integers with ranges from patches (N, 32, 32): what it is, and how well it agrees."""
+    from . import affine_network, descriptors
+
+    kind, network = open_weights(model)
+    if kind == "detector":
+        raise BadInput("the detector Key.Net is not written in 8-bit integers; export it without.")
+    if kind == "shape network":
+        return kind, {"difference": affine_network.export_int8(network, to, patches, about)}
+    return kind, {"cosine": descriptors.export_int8(network, to, patches, about)}
+
+
+def open_weights(model: str | Path) -> tuple[str, Any]:
+    """What the weights are of, a detector, a shape network or a descriptor, and that network."""
+    from ..descriptors.loading import from_state, models, network, read_state
+    from ..detectors import affnet, keynet_network
+    from ..models import shipped
+
+    for kind, load in {"detector": keynet_network.load, "shape": affnet.load}.items():
+        if str(model) in (named := shipped(kind)):
+            weights = named[str(model)].with_suffix(".safetensors")
+            return ("shape network" if kind == "shape" else kind), load(weights)
     if str(model) in models():
-        return "descriptor", descriptors.export(network(model), to, about)
+        return "descriptor", network(model)
     if not Path(model).exists():
-        names = listed([*models(), *detectors, *shipped("shape")])
+        names = listed([*models(), *shipped("detector"), *shipped("shape")])
         raise UnknownName(f"no network {str(model)!r}; choose {names}, or give the path of a checkpoint or of weights.")
     state = read_state(model)
     if affnet.recognised(state):
-        return "shape network", affine_network.export(affnet.from_state(state, str(model)), to, about)
+        return "shape network", affnet.from_state(state, str(model))
     if keynet_network.recognised(state):
-        return "detector", keynet.export(keynet_network.load(model), to, about)
-    return "descriptor", descriptors.export(from_state(state, str(model)), to, about)
+        return "detector", keynet_network.load(model)
+    return "descriptor", from_state(state, str(model))

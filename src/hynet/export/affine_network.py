@@ -14,13 +14,18 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..detectors.affine_network import OUTPUT, SIDE
-from ..detectors.affnet import FLAT, STRIDES, AffNet
+from ..detectors.affine_network import OUTPUT, SIDE, AffineNetwork
+from ..detectors.affnet import FLAT, AffNet, standardised
+from ..errors import need
+from ..system.files import whole
 from ..types import Array
-from . import formats
-from .descriptors import AGREE
+from . import Disagreement, formats
+from .descriptors import AGREE, to_calibrate_on
 from .formats import Exportable
-from .onnx_graph import FLOAT, UINT8, Graph
+from .integers import convolved, folded, spans
+from .onnx_graph import FLOAT, UINT8, Graph, f32
+
+AGREE_INT8 = 0.02  # the largest mean difference of 8-bit shapes; `shape` has 0.011
 
 
 class Pipeline(nn.Module):
@@ -52,14 +57,38 @@ def model(network: AffNet, about: Mapping[str, str]) -> Any:
     """The network as an ONNX model."""
     graph = Graph("patches")
     x = _standardised(graph)
-    *convolutions, last = (layer for layer in network.features if isinstance(layer, nn.Conv2d))
-    norms = (layer for layer in network.features if isinstance(layer, nn.BatchNorm2d))
-    for convolution, norm, stride in zip(convolutions, norms, STRIDES, strict=True):
-        x = graph.add("Conv", x, *_without_norm(convolution, norm), pads=[1] * 4, strides=[stride] * 2)
-        x = graph.add("Relu", x)
-    assert last.bias is not None
-    rows = last.weight.detach().numpy().reshape(3, -1).T
-    x = graph.add("Gemm", graph.add("Flatten", x), np.ascontiguousarray(rows), last.bias.detach().numpy())
+    *layers, head = folded(list(network.features))
+    for layer in layers:
+        x = graph.add("Relu", graph.add("Conv", x, f32(layer.weight), f32(layer.bias), **layer.window))
+    x = graph.add("Gemm", graph.add("Flatten", x), f32(head.weight.reshape(3, -1).T), f32(head.bias))
+    return _ended(graph, x, about)
+
+
+def export_int8(network: AffNet, path: str | Path, patches: Array, about: Mapping[str, str] | None = None) -> float:
+    """The same in 8-bit integers, whose ranges come from real patches (N, 32, 32), some of them, always the same.
+
+    Returns the mean difference from the network's own numbers, of patches that were not calibrated on.
+    """
+    unseen, seen = to_calibrate_on(path, patches)
+    with whole(path) as temporary:
+        need("onnx", "train", "writing ONNX").save(in_integers(network.eval(), seen, about or {}), temporary)
+        with torch.inference_mode():
+            own = network(torch.tensor(unseen)[:, None].float()).numpy()
+        difference = float(np.abs(AffineNetwork(temporary).numbers(unseen) - own).mean())
+        if not difference < AGREE_INT8:
+            raise Disagreement(f"{path} would differ from the network by {difference:.3f} on average; not written.")
+    return difference
+
+
+def in_integers(network: AffNet, patches: Array, about: Mapping[str, str]) -> Any:
+    """The network as a model of 8-bit integers, with ranges from the patches (N, 32, 32)."""
+    graph = Graph("patches")
+    layers = list(network.features)
+    ranges = spans(layers, standardised(torch.tensor(patches)[:, None].float()))
+    return _ended(graph, convolved(graph, _standardised(graph), folded(layers), ranges), about)
+
+
+def _ended(graph: Graph, x: str, about: Mapping[str, str]) -> Any:
     x = graph.add("Tanh", x, name=OUTPUT)
     return graph.model((UINT8, ["N", SIDE, SIDE]), x, (FLOAT, ["N", 3]), about)
 
@@ -71,10 +100,3 @@ def _standardised(graph: Graph) -> Any:
     x = graph.add("Sub", x, graph.add("ReduceMean", x, pixels))
     variance = graph.add("Div", graph.add("ReduceSumSquare", x, pixels), np.float32(SIDE * SIDE - 1))
     return graph.add("Div", x, graph.add("Add", graph.add("Sqrt", variance), np.float32(FLAT)))
-
-
-def _without_norm(convolution: nn.Conv2d, norm: nn.BatchNorm2d) -> tuple[Array, Array]:
-    """Weight and bias of both as one convolution."""
-    assert norm.running_mean is not None and norm.running_var is not None
-    scale = torch.rsqrt(norm.running_var + norm.eps)
-    return (convolution.weight.detach() * scale[:, None, None, None]).numpy(), (-norm.running_mean * scale).numpy()

@@ -78,15 +78,11 @@ def export_int8(network: Network, path: str | Path, patches: Array, about: Mappi
 
     Returns the mean cosine to the network's own descriptors of patches that were not calibrated on.
     """
-    if Path(path).suffix != ".onnx":
-        raise BadInput(f"8-bit integers are written as .onnx, not as {Path(path).name!r}.")
     if not stages.fits(network) and not integers.fits(network):
-        raise BadInput("only HyNet with FRN, LightNet and DesDis are written in 8-bit integers; export this without.")
-    if len(patches) < FEWEST:
-        raise BadInput(f"calibrating needs {FEWEST} patches or more, got {len(patches)}.")
-    some = np.random.default_rng(0).permutation(len(patches))[: CALIBRATE_ON + CHECK_ON]
-    unseen, seen = np.split(some, [min(CHECK_ON, len(some) // 4)])
-    unseen, seen = (resized(patches[np.sort(rows)], network.patch_size) for rows in (unseen, seen))
+        raise BadInput(
+            "only HyNet with FRN, LightNet, DesDis and AffNet are written in 8-bit integers; export this without."
+        )
+    unseen, seen = (resized(some, network.patch_size) for some in to_calibrate_on(path, patches))
     with whole(path) as temporary:
         in_integers = graphs.in_integers if stages.fits(network) else integers.in_integers
         said = _saved(in_integers(network.eval(), seen, about or {}), temporary).describe(unseen)
@@ -94,6 +90,17 @@ def export_int8(network: Network, path: str | Path, patches: Array, about: Mappi
         if not cosine > AGREE_INT8:
             raise Disagreement(f"{path} would agree with the network only to a cosine of {cosine:.4f}; not written.")
     return cosine
+
+
+def to_calibrate_on(path: str | Path, patches: Array) -> tuple[Array, Array]:
+    """Some of the patches to check by, and others to take ranges from, for 8-bit integers that go to `path`."""
+    if Path(path).suffix != ".onnx":
+        raise BadInput(f"8-bit integers are written as .onnx, not as {Path(path).name!r}.")
+    if len(patches) < FEWEST:
+        raise BadInput(f"calibrating needs {FEWEST} patches or more, got {len(patches)}.")
+    some = np.random.default_rng(0).permutation(len(patches))[: CALIBRATE_ON + CHECK_ON]
+    unseen, seen = np.split(some, [min(CHECK_ON, len(some) // 4)])
+    return patches[np.sort(unseen)], patches[np.sort(seen)]
 
 
 def _saved(model: Any, path: Path) -> OnnxEngine:

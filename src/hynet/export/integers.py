@@ -1,4 +1,4 @@
-"""Convolutions, BatchNorms and ReLUs as a graph of 8-bit integers: LightNet's and DesDis's.
+"""Convolutions, BatchNorms and ReLUs as a graph of 8-bit integers: LightNet's, DesDis's and AffNet's.
 
 BatchNorm folds into the convolution before it. A channel after a ReLU may be stored in any unit, stored = y / step:
 the next convolution's weights undo it. Unsigned integers end at 0, which is the ReLU.
@@ -6,8 +6,9 @@ the next convolution's weights undo it. Unsigned integers end at 0, which is the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ def fits(network: nn.Module) -> bool:
 
 @dataclass(frozen=True)
 class Folded:
-    """A convolution with the BatchNorm behind it: y = conv(x) + bias."""
+    """A convolution with the BatchNorm behind it, if there is one: y = conv(x) + bias."""
 
     weight: Array  # (C, channels in, K, K)
     bias: Array  # (C,)
@@ -39,21 +40,27 @@ class Folded:
 
 
 def in_integers(network: nn.Module, patches: Array, about: Mapping[str, str]) -> Any:
-    """The network, from uint8 (N, 32, 32) to unit rows (N, 128), with ranges from the patches (N, 32, 32).
-
-    The first convolution stays in floats: of one channel, integers would save nothing.
-    """
+    """The network, from uint8 (N, 32, 32) to unit rows (N, 128), with ranges from the patches (N, 32, 32)."""
     graph = Graph("patches")
-    first, *layers, head = _folded(network)
-    span, *spans = _spans(network, patches)
-    zero, one = np.uint8(0), np.float32(1)
     x = graph.add("Cast", graph.source, to=FLOAT)
     x = graph.add("LayerNormalization", x, np.ones((32, 32), np.float32), axis=1, epsilon=1e-5)
     x = graph.add("Unsqueeze", x, np.array([1]))
+    leaves = _leaves(network.eval())
+    x = convolved(graph, x, folded(leaves), spans(leaves, torch.tensor(patches)[:, None].float()))
+    return finished(graph, x, {"tile": str(TILE), **about})
+
+
+def convolved(graph: Graph, x: str, layers: Sequence[Folded], spans: Sequence[Array]) -> str:
+    """Floats (N, 1, S, S) -> floats (N, C) of the last of the layers, which sees all that is left of a patch.
+
+    The first convolution stays in floats: of one channel, integers would save nothing.
+    """
+    first, *between, head = layers
+    zero, one = np.uint8(0), np.float32(1)
     x = graph.add("Conv", x, f32(first.weight), f32(first.bias), **first.window)
-    step = span / 255  # (C,)
+    step = spans[0] / 255  # (C,)
     x = graph.add("QuantizeLinear", x, f32(step), np.zeros(len(step), np.uint8), axis=1)
-    for layer, span in zip(layers, spans, strict=True):
+    for layer, span in zip(between, spans[1:], strict=True):
         weight, scale = rounded(layer.weight * step[:, None, None])
         step = span / 255
         signs, bias = np.zeros(len(step), np.int8), np.rint(layer.bias / scale).astype(np.int32)
@@ -61,33 +68,40 @@ def in_integers(network: nn.Module, patches: Array, about: Mapping[str, str]) ->
     weight, scale = rounded((head.weight * step[:, None, None]).reshape(len(head.bias), -1))
     x = graph.add("MatMulInteger", graph.add("Flatten", x), np.ascontiguousarray(weight.T), zero)
     x = graph.add("Mul", graph.add("Cast", x, to=FLOAT), f32(scale))
-    return finished(graph, graph.add("Add", x, f32(head.bias)), {"tile": str(TILE), **about})
+    return graph.add("Add", x, f32(head.bias))
 
 
-def _folded(network: nn.Module) -> list[Folded]:
-    leaves = [leaf for leaf in _leaves(network) if isinstance(leaf, nn.Conv2d | nn.BatchNorm2d)]
-    return [_with_norm(conv, norm) for conv, norm in zip(leaves[::2], leaves[1::2], strict=True)]
+def folded(leaves: Sequence[nn.Module]) -> list[Folded]:
+    """The convolutions among the layers, each with the BatchNorm that follows it."""
+    return [
+        _folded(leaf, after if isinstance(after, nn.BatchNorm2d) else None)
+        for leaf, after in pairwise([*leaves, nn.Identity()])
+        if isinstance(leaf, nn.Conv2d)
+    ]
 
 
-def _with_norm(conv: nn.Module, norm: nn.Module) -> Folded:
-    assert isinstance(conv, nn.Conv2d) and isinstance(norm, nn.BatchNorm2d) and isinstance(conv.padding, tuple)
-    assert norm.running_mean is not None and norm.running_var is not None
-    scale = 1 / np.sqrt(numbers(norm.running_var) + norm.eps)
-    bias = -numbers(norm.running_mean) + (0 if conv.bias is None else numbers(conv.bias))
-    if norm.affine:
-        scale = scale * numbers(norm.weight)
-    shift = numbers(norm.bias) if norm.affine else 0
+def _folded(conv: nn.Conv2d, norm: nn.BatchNorm2d | None) -> Folded:
+    assert isinstance(conv.padding, tuple)
+    scale, shift = np.ones(conv.out_channels), np.zeros(conv.out_channels)
+    if norm is not None:
+        assert norm.running_mean is not None and norm.running_var is not None
+        scale = 1 / np.sqrt(numbers(norm.running_var) + norm.eps)
+        if norm.affine:
+            scale, shift = scale * numbers(norm.weight), numbers(norm.bias)
+        shift = shift - numbers(norm.running_mean) * scale
+    if conv.bias is not None:
+        shift = shift + numbers(conv.bias) * scale
     (side, _), (pad, _), (stride, _) = conv.kernel_size, conv.padding, conv.stride
     window = {"kernel_shape": [side] * 2, "pads": [pad] * 4, "strides": [stride] * 2}
     weight = conv.weight.detach().numpy().astype(np.float64) * scale[:, None, None, None]
-    return Folded(weight, bias * scale + shift, window)
+    return Folded(weight, shift, window)
 
 
 @torch.inference_mode()
-def _spans(network: nn.Module, patches: Array) -> list[Array]:
-    """The values that nearly all patches stay below after each ReLU, a number a channel."""
-    x, found = torch.tensor(patches)[:, None].float(), []
-    for module in _leaves(network.eval()):
+def spans(leaves: Sequence[nn.Module], x: torch.Tensor) -> list[Array]:
+    """The values that nearly all patches (N, 1, S, S) stay below after each ReLU, a number a channel."""
+    found = []
+    for module in leaves:
         x = module(x)
         if isinstance(module, nn.ReLU):
             found.append(reach(x))
