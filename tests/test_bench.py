@@ -39,7 +39,6 @@ def test_every_bench_runs_and_names_its_peer_first(bench):
     for extra in {
         "describe": ["torch", "kornia"],
         "cut": ["torch", "kornia"],
-        "shape": ["torch"],
         "reconstruct": ["pycolmap"],
     }.get(bench, []):
         pytest.importorskip(extra)

@@ -156,10 +156,10 @@ def test_a_network_looks_at_patches_as_wide_as_those_it_learnt_from(tmp_path):
     photo = synthetic.photo_pair(4, (320, 240))[0]
     keypoints = DoG(50, upright=True)(photo)
     known = AffineNetwork()
-    unknown = AffineNetwork(SHIPPED.with_suffix(".safetensors"))
+    unknown = AffineNetwork(SHIPPED.with_suffix(".safetensors"))  # in floats
     narrow, wide = (unknown(photo, keypoints, support).frames for support in (known.support, 24.0))
-    assert known(photo, keypoints, 24.0).frames == pytest.approx(narrow, abs=1e-3)
-    assert np.abs(narrow - wide).max() > 0.01
+    found = known(photo, keypoints, 24.0).frames
+    assert np.abs(found - narrow).mean() < 0.3 * np.abs(narrow - wide).mean()
 
 
 @pytest.mark.parametrize(
@@ -183,10 +183,10 @@ def test_a_run_that_cannot_be_is_refused_in_a_sentence(options, sentence, tmp_pa
 # --- what ships ------------------------------------------------------------------------------------------------------
 
 
-def test_the_shipped_file_says_what_its_weights_say():
+def test_the_shipped_file_says_nearly_what_its_weights_say():
     patches = synthetic.patch_set(30, 2, seed=3).patches[:, ::2, ::2]
-    by_onnx, by_torch = (AffineNetwork(SHIPPED.with_suffix(end)) for end in (".onnx", ".safetensors"))
-    assert by_onnx.numbers(patches) == pytest.approx(by_torch.numbers(patches), abs=1e-5)
+    in_integers, in_floats = (AffineNetwork(SHIPPED.with_suffix(end)) for end in (".onnx", ".safetensors"))
+    assert np.abs(in_integers.numbers(patches) - in_floats.numbers(patches)).mean() < AGREE_INT8
 
 
 def test_the_shipped_network_undoes_warps_it_has_never_seen():
