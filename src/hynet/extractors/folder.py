@@ -86,7 +86,7 @@ def _extract_all(
     extract = extract or settings.open_extractor()  # a wrong name is told here, before anything is written
     if isinstance(extract, Extractor) and extract.orientation == "auto":
         settled = None if overwrite else _settled(out, parts)
-        found = settled or orientation_of([*named.values()], looking_model(settings.descriptor))
+        found = settled or orientation_of([*named.values()], looking_model(settings.descriptor), progress)
         settings = replace(settings, orientation=found)
         extract = extract.turned_as(settings.orientation)
     # Who calibrates or trains on between two runs does not mix two kinds.

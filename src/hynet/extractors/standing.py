@@ -16,7 +16,7 @@ import numpy as np
 from .. import images
 from ..errors import BadInput
 from ..system.machine import cores
-from ..types import Array
+from ..types import Array, Progress, silent
 from .patchwise import Extractor
 
 PHOTOS = 24  # of a collection, evenly through it
@@ -34,14 +34,14 @@ def looking_model(descriptor: str) -> str:
     return "light" if descriptor == "light" else "default"
 
 
-def orientation_of(photos: Sequence[Any], model: str = "default") -> str:
+def orientation_of(photos: Sequence[Any], model: str = "default", progress: Progress = silent) -> str:
     """What "auto" is for a collection; of a photo alone nothing is known, so that it may be matched with any."""
-    return "gradient" if len(photos) < 2 or are_turned(photos, model) else "upright"
+    return "gradient" if len(photos) < 2 or are_turned(photos, model, progress) else "upright"
 
 
-def are_turned(photos: Sequence[Any], model: str = "default") -> bool:
+def are_turned(photos: Sequence[Any], model: str = "default", progress: Progress = silent) -> bool:
     """Whether some photos were turned against others by more than upright keypoints bear; no evidence is no."""
-    return too_many(turns(photos, model))
+    return too_many(turns(photos, model, progress))
 
 
 def too_many(found: Array) -> bool:
@@ -49,7 +49,7 @@ def too_many(found: Array) -> bool:
     return len(found) > 0 and any(np.mean(np.abs(found) > angle) > share for angle, share in TOO_MANY.items())
 
 
-def turns(photos: Sequence[Any], model: str = "default") -> Array:
+def turns(photos: Sequence[Any], model: str = "default", progress: Progress = silent) -> Array:
     """Radians between the photos of each pair that shows how it was turned; of many photos, some are looked at."""
 
     def seen(k: int) -> tuple[Array, Array] | None:
@@ -59,8 +59,12 @@ def turns(photos: Sequence[Any], model: str = "default") -> Array:
             return None
 
     _looking(model)  # opened once, for all threads
+    some, looked = some_of(len(photos)), []
     with ThreadPoolExecutor(len(cores())) as pool:
-        return turns_between([each for each in pool.map(seen, some_of(len(photos))) if each is not None])
+        for done, each in enumerate(pool.map(seen, some), start=1):
+            progress(done, len(some), "looking how the photos stand")
+            looked.append(each)
+    return turns_between([each for each in looked if each is not None])
 
 
 def some_of(count: int) -> Array:
