@@ -23,6 +23,7 @@ from .validation import pair_distances
 RECIPE = "hynet-cpu"
 LEARNING_RATE = 5e-4  # a tenth of the recipe's, which starts from nothing
 PAIRS_PER_BATCH = 256
+AVERAGE = 0.99  # of the weights, over the last hundred steps or so
 FEWEST = 500  # matching pairs kept apart: with fewer, no difference that matters would show
 
 
@@ -80,6 +81,9 @@ def adapt(
         pairs_per_batch=min(PAIRS_PER_BATCH, points),
         balance=0.0,  # one scene, ...
         certain=False,  # ... whose points are different places
+        level=1.0,  # as `default` was trained in the end: without, it would first unlearn its one threshold
+        average=AVERAGE,
+        precision="auto",
         seed=seed,
         compiled=compiled,
         resume=(run_folder / "last.pt").exists(),
