@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The run behind `default`: on from the weights before it, on one core, and the mean of both ends.
+# A try at the next `default`, which does not ship (docs/training.md says why): on from its weights, on one core, and the mean of both ends.
 # Usage: studies/long_run.sh OPEN START OUT MINUTES SHARE      run it again to go on where it stopped
 #   OPEN   of patch_sets.sh
 #   START  weights to go on from, such as default.safetensors
