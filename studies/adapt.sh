@@ -6,7 +6,7 @@ mkdir -p "$2"
 for scene in drone_langley vggsfm_kitchen vork_alexanderthegreat; do
   found=$2/$scene.json
   if [ ! -s "$found" ]; then
-    hynet adapt "$1/$scene" --minutes "$3" --out "$2/$scene.safetensors" --json > "$found.part"
+    hynet adapt "$1/$scene" --minutes "$3" --out "$2/$scene.safetensors" --json > "$found.part" || continue
     mv "$found.part" "$found"
   fi
   echo "$scene $(tail -1 "$found")"

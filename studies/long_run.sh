@@ -3,7 +3,8 @@
 # Usage: studies/long_run.sh OPEN START OUT MINUTES SHARE      run it again to go on where it stopped
 #   OPEN   of patch_sets.sh
 #   START  weights to go on from, such as default.safetensors
-#   SHARE  of the new weights in OUT/mixed.safetensors; docs/training.md says how it was chosen
+#   SHARE  of the new weights in OUT/mixed.safetensors
+# CORE=1 studies/long_run.sh ...      on another core than the first
 set -euo pipefail
 here=$(dirname "$0")
 resume=()

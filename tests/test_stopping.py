@@ -19,6 +19,7 @@ import pytest
 from hynet import colmap
 from hynet.cli import main
 from hynet.datasets import synthetic
+from hynet.sfm.run_folder import says_what_is_kept
 
 SECONDS = 10  # a limit on a busy machine; on an idle one it takes less than two
 
@@ -111,6 +112,17 @@ def test_mapping_can_be_stopped_and_a_second_run_is_the_undisturbed_one(photos, 
     for name in colmap.MODEL_FILES:
         assert (models[0] / name).read_bytes() == (models[1] / name).read_bytes()
     assert not (models[0] / ".lock").exists()
+
+
+def test_what_is_kept_is_said_once():
+    with pytest.raises(KeyboardInterrupt) as bare, says_what_is_kept(Path("model")):
+        raise KeyboardInterrupt
+    assert bare.value.__notes__ == ["what is done is kept in model, run the same command again to go on"]
+    stop = KeyboardInterrupt()
+    stop.add_note("3 of 20 photos are kept")
+    with pytest.raises(KeyboardInterrupt) as noted, says_what_is_kept(Path("model")):
+        raise stop
+    assert noted.value.__notes__ == ["3 of 20 photos are kept"]
 
 
 def test_sigterm_still_unwinds_after_pycolmap_is_imported():

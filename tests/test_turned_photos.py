@@ -58,7 +58,9 @@ def test_the_turn_between_points_is_found():
 def test_a_collection_that_stands_is_told_from_one_with_a_turned_photo(scene, model):
     photos = [*scene.photos]
     assert not are_turned(photos, model)
-    assert orientation_of(photos, model) == "upright"
+    steps: list[tuple[int, int]] = []
+    assert orientation_of(photos, model, lambda done, total, _: steps.append((done, total))) == "upright"
+    assert steps == [(k, len(photos)) for k in range(1, len(photos) + 1)]
     assert orientation_of(photos[:1], model) == "gradient"  # nothing is known of what it will be matched with
     for quarters in (1, 2, 3):
         photos[2] = np.ascontiguousarray(np.rot90(scene.photos[2], quarters))

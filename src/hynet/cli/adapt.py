@@ -66,9 +66,14 @@ def run(
         def show(line: Mapping[str, Any]) -> None:
             progress(round(60 * line.get("minutes", 0)), round(60 * minutes), "training, seconds")
 
-        found = adapt(
-            learn, kept_apart, work / "run", minutes=minutes, model=model, seed=seed, compiled=compiled, watch=show
-        )
+        try:
+            found = adapt(
+                learn, kept_apart, work / "run", minutes=minutes, model=model, seed=seed, compiled=compiled, watch=show
+            )
+        except KeyboardInterrupt as stop:
+            # In place of the run's own note, which names an option that this command does not need.
+            stop.__notes__ = [f"what is done is kept in {work}, run the same command again to go on"]
+            raise
         if found.better:
             share(work / "run", out)
     shutil.rmtree(work)

@@ -20,7 +20,7 @@ SHIPPED = shipped("shape")["shape"]
 SIDE = 32  # pixels of the patch that the network looks at
 OUTPUT = "shapes"
 FLATTEST = 1e-3  # of 1 + a and 1 + c, which are 0 where the network's tanh gives -1: an ellipse of no area
-TILE = 64  # patches a call: few enough that what is between the layers stays in the cache
+TILE = 64  # patches a call: of 16, 32, 64 and 128 no slower in floats, and a sixth faster than 16 in integers
 
 
 Numbers = Callable[[Array], Array]  # (n, SIDE, SIDE) uint8 -> (n, 3)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,23 +18,31 @@ def export_weights(model: str | Path, to: str | Path, about: Mapping[str, str]) 
     """Whatever network the weights are of, by name or path: what it is, and the difference in the check."""
     from . import affine_network, descriptors, keynet
 
-    write = {"detector": keynet.export, "shape network": affine_network.export, "descriptor": descriptors.export}
+    write: dict[str, Callable[[Any, str | Path, Mapping[str, str]], float]] = {
+        "detector": keynet.export,
+        "shape network": affine_network.export,
+        "descriptor": descriptors.export,
+    }
     kind, network = open_weights(model)
     return kind, write[kind](network, to, about)
 
 
 def export_weights_int8(
-    model: str | Path, to: str | Path, patches: Array, about: Mapping[str, str]
-) -> tuple[str, dict[str, float]]:
-    """The same in 8-bit integers with ranges from patches (N, 32, 32): what it is, and how well it agrees."""
+    model: str | Path, to: str | Path, patches: Callable[[], Array], about: Mapping[str, str]
+) -> tuple[str, str, float]:
+    """The same in 8-bit integers, with ranges from patches (N, 32, 32) that are loaded when all else is in order.
+
+    What it is, by what measure it was compared with the network, and how well it agrees.
+    """
     from . import affine_network, descriptors
 
     kind, network = open_weights(model)
     if kind == "detector":
-        raise BadInput("the detector Key.Net is not written in 8-bit integers; export it without.")
+        raise BadInput("the detector Key.Net is not written in 8-bit integers; export it without --int8.")
     if kind == "shape network":
-        return kind, {"difference": affine_network.export_int8(network, to, patches, about)}
-    return kind, {"cosine": descriptors.export_int8(network, to, patches, about)}
+        return kind, "difference", affine_network.export_int8(network, to, patches(), about)
+    descriptors.check_int8(network, to)
+    return kind, "cosine", descriptors.export_int8(network, to, patches(), about)
 
 
 def open_weights(model: str | Path) -> tuple[str, Any]:
@@ -43,14 +51,15 @@ def open_weights(model: str | Path) -> tuple[str, Any]:
     from ..detectors import affnet, keynet_network
     from ..models import shipped
 
-    for kind, load in {"detector": keynet_network.load, "shape": affnet.load}.items():
-        if str(model) in (named := shipped(kind)):
-            weights = named[str(model)].with_suffix(".safetensors")
-            return ("shape network" if kind == "shape" else kind), load(weights)
+    detectors, shapes = shipped("detector"), shipped("shape")
+    if str(model) in detectors:
+        return "detector", keynet_network.load(detectors[str(model)].with_suffix(".safetensors"))
+    if str(model) in shapes:
+        return "shape network", affnet.load(shapes[str(model)].with_suffix(".safetensors"))
     if str(model) in models():
         return "descriptor", network(model)
     if not Path(model).exists():
-        names = listed([*models(), *shipped("detector"), *shipped("shape")])
+        names = listed([*models(), *detectors, *shapes])
         raise UnknownName(f"no network {str(model)!r}; choose {names}, or give the path of a checkpoint or of weights.")
     state = read_state(model)
     if affnet.recognised(state):

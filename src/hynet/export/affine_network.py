@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..descriptors.resizing import resized
 from ..detectors.affine_network import OUTPUT, SIDE, AffineNetwork
 from ..detectors.affnet import FLAT, AffNet, standardised
 from ..errors import need
 from ..system.files import whole
 from ..types import Array
 from . import Disagreement, formats
-from .descriptors import AGREE, to_calibrate_on
+from .descriptors import AGREE, check_suffix, to_calibrate_on
 from .formats import Exportable
 from .integers import convolved, folded, spans
 from .onnx_graph import FLOAT, UINT8, Graph, f32
@@ -69,14 +70,18 @@ def export_int8(network: AffNet, path: str | Path, patches: Array, about: Mappin
 
     Returns the mean difference from the network's own numbers, of patches that were not calibrated on.
     """
-    unseen, seen = to_calibrate_on(path, patches)
+    check_suffix(path)
+    unseen, seen = (resized(some, SIDE) for some in to_calibrate_on(patches))
     with whole(path) as temporary:
         need("onnx", "train", "writing ONNX").save(in_integers(network.eval(), seen, about or {}), temporary)
         with torch.inference_mode():
             own = network(torch.tensor(unseen)[:, None].float()).numpy()
         difference = float(np.abs(AffineNetwork(temporary).numbers(unseen) - own).mean())
         if not difference < AGREE_INT8:
-            raise Disagreement(f"{path} would differ from the network by {difference:.3f} on average; not written.")
+            raise Disagreement(
+                f"{path} would differ from the network by {difference:.3f} on average and was not written; give "
+                "patches like those it was trained on, or export it without --int8."
+            )
     return difference
 
 

@@ -78,11 +78,8 @@ def export_int8(network: Network, path: str | Path, patches: Array, about: Mappi
 
     Returns the mean cosine to the network's own descriptors of patches that were not calibrated on.
     """
-    if not stages.fits(network) and not integers.fits(network):
-        raise BadInput(
-            "only HyNet with FRN, LightNet, DesDis and AffNet are written in 8-bit integers; export this without."
-        )
-    unseen, seen = (resized(some, network.patch_size) for some in to_calibrate_on(path, patches))
+    check_int8(network, path)
+    unseen, seen = (resized(some, network.patch_size) for some in to_calibrate_on(patches))
     with whole(path) as temporary:
         in_integers = graphs.in_integers if stages.fits(network) else integers.in_integers
         said = _saved(in_integers(network.eval(), seen, about or {}), temporary).describe(unseen)
@@ -92,10 +89,22 @@ def export_int8(network: Network, path: str | Path, patches: Array, about: Mappi
     return cosine
 
 
-def to_calibrate_on(path: str | Path, patches: Array) -> tuple[Array, Array]:
-    """Some of the patches to check by, and others to take ranges from, for 8-bit integers that go to `path`."""
+def check_int8(network: nn.Module, path: str | Path) -> None:
+    """Whether it can be written there in 8-bit integers, before patches are read."""
+    check_suffix(path)
+    if not stages.fits(network) and not integers.fits(network):
+        raise BadInput(
+            "only HyNet with FRN, LightNet, DesDis and AffNet are written in 8-bit integers; export it without --int8."
+        )
+
+
+def check_suffix(path: str | Path) -> None:
     if Path(path).suffix != ".onnx":
         raise BadInput(f"8-bit integers are written as .onnx, not as {Path(path).name!r}.")
+
+
+def to_calibrate_on(patches: Array) -> tuple[Array, Array]:
+    """Some of the patches to check by, and others to take the ranges of 8-bit integers from."""
     if len(patches) < FEWEST:
         raise BadInput(f"calibrating needs {FEWEST} patches or more, got {len(patches)}.")
     some = np.random.default_rng(0).permutation(len(patches))[: CALIBRATE_ON + CHECK_ON]

@@ -50,7 +50,7 @@ def in_integers(network: nn.Module, patches: Array, about: Mapping[str, str]) ->
     return finished(graph, x, {"tile": str(TILE), **about})
 
 
-def convolved(graph: Graph, x: str, layers: Sequence[Folded], spans: Sequence[Array]) -> str:
+def convolved(graph: Graph, x: str, layers: Sequence[Folded], ranges: Sequence[Array]) -> str:
     """Floats (N, 1, S, S) -> floats (N, C) of the last of the layers, which sees all that is left of a patch.
 
     The first convolution stays in floats: of one channel, integers would save nothing.
@@ -58,9 +58,9 @@ def convolved(graph: Graph, x: str, layers: Sequence[Folded], spans: Sequence[Ar
     first, *between, head = layers
     zero, one = np.uint8(0), np.float32(1)
     x = graph.add("Conv", x, f32(first.weight), f32(first.bias), **first.window)
-    step = spans[0] / 255  # (C,)
+    step = ranges[0] / 255  # (C,)
     x = graph.add("QuantizeLinear", x, f32(step), np.zeros(len(step), np.uint8), axis=1)
-    for layer, span in zip(between, spans[1:], strict=True):
+    for layer, span in zip(between, ranges[1:], strict=True):
         weight, scale = rounded(layer.weight * step[:, None, None])
         step = span / 255
         signs, bias = np.zeros(len(step), np.int8), np.rint(layer.bias / scale).astype(np.int32)

@@ -19,6 +19,7 @@ from ..system.machine import cores
 from ..types import Array, Progress, silent
 from .patchwise import Extractor
 
+LOOKING = "looking how the photos stand"  # the step, as progress names it
 PHOTOS = 24  # of a collection, evenly through it
 LONGEST, KEYPOINTS = 640, 384  # pixels and keypoints of each: enough to tell a turn, at a tenth of the time of all
 WINDOW = np.radians(20)  # around the commonest change of angle
@@ -62,7 +63,7 @@ def turns(photos: Sequence[Any], model: str = "default", progress: Progress = si
     some, looked = some_of(len(photos)), []
     with ThreadPoolExecutor(len(cores())) as pool:
         for done, each in enumerate(pool.map(seen, some), start=1):
-            progress(done, len(some), "looking how the photos stand")
+            progress(done, len(some), LOOKING)
             looked.append(each)
     return turns_between([each for each in looked if each is not None])
 
