@@ -451,15 +451,15 @@ def _read_results(folder: Path) -> Any:
 
 def _part(folder: Path) -> None:
     from hynet.extractors.folder import Settings, extract_all
+    from hynet.extractors.standing import LOOKING
 
     (folder / "photos").mkdir()
     for k in range(2):
         (folder / "photos" / f"{k}.png").write_bytes(_bytes(Image.fromarray(_photo(seed=k)), "PNG"))
-    done = []
 
     def cut_off(count: int, total: int, what: str) -> None:
-        done.append(count)
-        raise KeyboardInterrupt
+        if what != LOOKING:
+            raise KeyboardInterrupt
 
     with contextlib.suppress(KeyboardInterrupt):
         extract_all(folder / "photos", folder / "f.h5", Settings(descriptor="rootsift"), progress=cut_off)

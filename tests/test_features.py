@@ -23,6 +23,7 @@ from hynet.extractors.folder import extract_all, name_photos
 from hynet.extractors.hloc_file import columns, h5_names, read_h5
 from hynet.extractors.patchwise import Extractor
 from hynet.extractors.settings import Settings
+from hynet.extractors.standing import LOOKING
 from hynet.types import Keypoints
 
 ROOTSIFT = Settings(descriptor="rootsift", max_keypoints=60)
@@ -210,10 +211,11 @@ def test_unreadable_photos_are_listed_and_the_others_done_by_several_processes(t
     photos = write_photos(tmp_path / "photos", [f"{k}.png" for k in range(4)])
     (photos / "broken.png").write_bytes((photos / "0.png").read_bytes()[:500])
     (photos / "empty.jpg").touch()
-    seen: list[int] = []
+    steps: list[tuple[int, str]] = []
     result = extract_all(
-        photos, tmp_path / "f.h5", ROOTSIFT, jobs=2, progress=lambda done, total, what: seen.append(done)
+        photos, tmp_path / "f.h5", ROOTSIFT, jobs=2, progress=lambda done, total, what: steps.append((done, what))
     )
+    seen = [done for done, what in steps if what != LOOKING]
     assert list(result.unreadable) == ["broken.png", "empty.jpg"]
     assert "empty" in result.unreadable["empty.jpg"]
     assert seen == [1, 2, 3, 4, 5, 6]
