@@ -39,6 +39,7 @@ def export_weights_int8(
     kind, network = open_weights(model)
     if kind == "detector":
         raise BadInput("the detector Key.Net is not written in 8-bit integers; export it without --int8.")
+    descriptors.check_suffix(to)
     if kind == "shape network":
         return kind, "difference", affine_network.export_int8(network, to, patches(), about)
     descriptors.check_int8(network, to)

@@ -64,8 +64,9 @@ def turns(photos: Sequence[Any], model: str = "default", progress: Progress = si
     with ThreadPoolExecutor(len(cores())) as pool:
         for done, each in enumerate(pool.map(seen, some), start=1):
             progress(done, len(some), LOOKING)
-            looked.append(each)
-    return turns_between([each for each in looked if each is not None])
+            if each is not None:
+                looked.append(each)
+    return turns_between(looked)
 
 
 def some_of(count: int) -> Array:
