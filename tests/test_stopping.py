@@ -18,7 +18,9 @@ import pytest
 
 from hynet import colmap
 from hynet.cli import main
+from hynet.cli.stopping import stopped
 from hynet.datasets import synthetic
+from hynet.patchsets import build
 from hynet.sfm.run_folder import says_what_is_kept
 
 SECONDS = 10  # a limit on a busy machine; on an idle one it takes less than two
@@ -85,7 +87,7 @@ def test_extract_stops_soon_and_goes_on(one_slow, tmp_path, by, code, jobs):
     ended = stop(command, by, lambda: any(tmp_path.glob("features.h5.parts/*.part.npz")))
     assert ended.returncode == code
     assert ended.stderr.startswith("hynet: stopped; the features of ")
-    assert ended.stderr.endswith(" of 5 photos are kept, run the same command again to go on.\n")
+    assert ended.stderr.endswith(" of 5 photos are kept; run the same command again to go on.\n")
     assert not out.exists()
     (one_slow / "z.png").unlink()
     assert main(command) == 0
@@ -104,7 +106,7 @@ def test_mapping_can_be_stopped_and_a_second_run_is_the_undisturbed_one(photos, 
     ended = stop(commands[0], signal.SIGINT, lambda: (models[0] / ".mapping").exists())
     assert ended.returncode == 130
     assert (
-        ended.stderr == f"hynet: stopped; what is done is kept in {models[0]}, run the same command again to go on.\n"
+        ended.stderr == f"hynet: stopped; what is done is kept in {models[0]}; run the same command again to go on.\n"
     )
     assert not (models[0] / "table.json").exists()
     for command in commands:
@@ -114,15 +116,40 @@ def test_mapping_can_be_stopped_and_a_second_run_is_the_undisturbed_one(photos, 
     assert not (models[0] / ".lock").exists()
 
 
-def test_what_is_kept_is_said_once():
-    with pytest.raises(KeyboardInterrupt) as bare, says_what_is_kept(Path("model")):
-        raise KeyboardInterrupt
-    assert bare.value.__notes__ == ["what is done is kept in model, run the same command again to go on"]
+@pytest.mark.parametrize(
+    ("command", "how"),
+    [
+        ("adapt photos/", "run the same command again"),
+        ("train hynet", "add --resume to the same command"),
+        ("train hynet --resume", "run the same command again"),
+    ],
+)
+def test_a_run_says_what_is_kept_and_the_command_how_to_go_on(capsys, command, how):
     stop = KeyboardInterrupt()
-    stop.add_note("3 of 20 photos are kept")
-    with pytest.raises(KeyboardInterrupt) as noted, says_what_is_kept(Path("model")):
+    stop.add_note("2 steps are kept in work/run")
+    with pytest.raises(KeyboardInterrupt), says_what_is_kept(Path("work")):
         raise stop
-    assert noted.value.__notes__ == ["3 of 20 photos are kept"]
+    assert stopped(stop, command.split(), at_once=False) == 130
+    told = "hynet: stopped; 2 steps are kept in work/run; what is done is kept in work"
+    assert capsys.readouterr().err == f"{told}; {how} to go on.\n"
+
+
+def test_where_nothing_is_kept_there_is_nothing_to_go_on_with(capsys):
+    stopped(KeyboardInterrupt(), ["match"], at_once=False)
+    assert capsys.readouterr().err == "hynet: stopped.\n"
+
+
+def test_patches_that_are_stopped_say_what_is_kept(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("pycolmap")
+
+    def stop(*given):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(build, "_make_parts", stop)
+    (tmp_path / "castle").mkdir()
+    assert main(["patches", str(tmp_path / "castle"), "--out", str(tmp_path / "set")]) == 130
+    told = f"hynet: stopped; what is done is kept in {tmp_path}/set; run the same command again to go on.\n"
+    assert capsys.readouterr().err == told
 
 
 def test_sigterm_still_unwinds_after_pycolmap_is_imported():

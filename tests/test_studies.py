@@ -122,7 +122,7 @@ def test_studies_in_one_folder_share_their_runs_and_an_interrupted_one_goes_on(r
 
     monkeypatch.setattr(runs, "_train", stopped)
     assert main(command(sets, "sosr", out)) == 130
-    assert "3 of 4 runs are done, run the same command again to go on" in capsys.readouterr().err
+    assert "3 of 4 runs are done; run the same command again to go on." in capsys.readouterr().err
     monkeypatch.setattr(runs, "_train", train)
     assert main(command(sets, "sosr", out)) == 0
     assert trained == ["HyNet+SOSR, seed 0"]  # HyNet, SOSNet and HardNet are those of `rivals`

@@ -129,7 +129,7 @@ def test_a_signal_saves_where_it_was_says_so_and_resume_ends_the_run(tmp_path, p
     listen_to_sigterm()  # as the command line does
     with pytest.raises(raised) as caught:
         loop.train(SMALL, {"a": patches}, tmp_path, watch=watch)
-    assert caught.value.__notes__ == [f"2 steps are kept in {tmp_path}, add --resume to the same command to go on"]
+    assert caught.value.__notes__ == [f"2 steps are kept in {tmp_path}"]
     assert checkpoints.read(tmp_path / "last.pt")["position"]["step"] == 2
     assert loop.train(SMALL, {"a": patches}, tmp_path, resume=True).steps == SMALL.steps
 

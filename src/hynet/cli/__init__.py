@@ -109,7 +109,7 @@ def main(args: list[str] | None = None) -> int:
         leave_stdout()
         return _complain(refusal(error))
     except KeyboardInterrupt as stop:
-        return stopped(stop, at_once=as_program)
+        return stopped(stop, args, at_once=as_program)
 
 
 def _call(name: str, args: list[str]) -> Report:

@@ -20,6 +20,7 @@ import tyro
 from ..errors import BadInput, need
 from ..patchsets import build as patchsets
 from ..patchsets.kept_apart import in_two, link
+from ..sfm.run_folder import says_what_is_kept
 from ..system.files import make_folder
 from ..system.locks import alone
 from ..training.adapting import Adapted, adapt, check_model
@@ -66,14 +67,10 @@ def run(
         def show(line: Mapping[str, Any]) -> None:
             progress(round(60 * line.get("minutes", 0)), round(60 * minutes), "training, seconds")
 
-        try:
+        with says_what_is_kept(work):
             found = adapt(
                 learn, kept_apart, work / "run", minutes=minutes, model=model, seed=seed, compiled=compiled, watch=show
             )
-        except KeyboardInterrupt as stop:
-            # In place of the run's own note, which names an option that this command does not need.
-            stop.__notes__ = [f"what is done is kept in {work}, run the same command again to go on"]
-            raise
         if found.better:
             share(work / "run", out)
     shutil.rmtree(work)

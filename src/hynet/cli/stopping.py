@@ -1,9 +1,9 @@
 """How a command ends before it is done: Ctrl-C and SIGTERM at once, saying what is kept; or what the system refused.
 
-Whoever keeps something adds a note to the interruption on its way up:
+Whoever keeps something adds a note to the interruption on its way up; how to go on is said here, once:
 
     except KeyboardInterrupt as stop:
-        stop.add_note("12 of 20 photos are kept; run the same command again to go on")
+        stop.add_note("12 of 20 photos are kept")
         raise
 """
 
@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
 
@@ -28,9 +29,10 @@ def listen_to_sigterm() -> None:
         signal.signal(signal.SIGTERM, _terminate)
 
 
-def stopped(stop: KeyboardInterrupt, at_once: bool) -> int:
+def stopped(stop: KeyboardInterrupt, args: Sequence[str], at_once: bool) -> int:
     """Say it and give the exit code, or leave `at_once`: threads in the middle of a photo would hold us up."""
-    print(f"hynet: {'; '.join(['stopped', *getattr(stop, '__notes__', [])])}.", file=sys.stderr, flush=True)
+    kept = getattr(stop, "__notes__", [])
+    print(f"hynet: {'; '.join(['stopped', *kept, *([_go_on(args)] if kept else [])])}.", file=sys.stderr, flush=True)
     code = 128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
     if at_once:
         atexit._run_exitfuncs()  # as at any end, but for waiting for threads
@@ -50,6 +52,12 @@ def leave_stdout() -> None:
     """Python would try to write what is left once more at exit, and complain."""
     with suppress(OSError, ValueError):  # replaced by something without a number
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _go_on(args: Sequence[str]) -> str:
+    if args[:1] == ["train"] and "--resume" not in args:
+        return "add --resume to the same command to go on"
+    return "run the same command again to go on"
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -99,7 +99,7 @@ def extract_collection(
             with suppress(HynetError, OSError):
                 write_index(out, shards.items())
             if isinstance(stop, KeyboardInterrupt):
-                stop.add_note(f"what is done is kept in {out}, run the same command again to go on, here or elsewhere")
+                stop.add_note(f"the features that are done are kept in {out}")
             raise
         write_index(out, shards.items())
         shutil.rmtree(out / ".parts", ignore_errors=True)

@@ -117,7 +117,7 @@ def _extract_all(
                     unreadable[name] = problem
     except KeyboardInterrupt as stop:
         done = len(kept) + len(_parts(parts))
-        stop.add_note(f"the features of {done} of {len(named)} photos are kept, run the same command again to go on")
+        stop.add_note(f"the features of {done} of {len(named)} photos are kept")
         raise
 
     new = {name: part for name, part in _parts(parts).items() if name in named}

@@ -23,6 +23,7 @@ from typing import Any
 
 from .. import colmap
 from ..errors import BadInput, CannotWrite, DataNotFound, HynetError, MissingExtra
+from ..sfm.run_folder import says_what_is_kept
 from ..system import fingerprints
 from ..system.batches import Batch, Failed, done
 from ..system.cluster import Cluster
@@ -69,7 +70,7 @@ def build(
     parts = out / ".parts"
     scenes = _named(folders)
     colmap.pycolmap()  # a missing package is told before anything is read
-    with alone(make_folder(out)):
+    with alone(make_folder(out)), says_what_is_kept(out):
         if _made_otherwise(parts, settings, overwrite):
             shutil.rmtree(parts)
         todo = {name: photos for name, photos in scenes.items() if not _is_done(parts / name, photos)}

@@ -85,7 +85,7 @@ def match_pairs(
                 progress(count, len(asked), "matching")
         except KeyboardInterrupt as stop:
             parts.flush()
-            stop.add_note("the pairs that are matched are kept, run the same command again to go on")
+            stop.add_note("the pairs that are matched are kept")
             raise
         return MatchedPairs(parts.assemble(asked), len(todo), features, unreadable)
 

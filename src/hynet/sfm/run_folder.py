@@ -20,8 +20,7 @@ def says_what_is_kept(out: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as stop:
-        if not getattr(stop, "__notes__", []):  # else whoever was at work has said so
-            stop.add_note(f"what is done is kept in {out}, run the same command again to go on")
+        stop.add_note(f"what is done is kept in {out}")
         raise
 
 

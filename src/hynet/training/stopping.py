@@ -39,5 +39,5 @@ def interrupt(noted: Sequence[int], steps: int, out: object) -> NoReturn:
             signal.raise_signal(noted[0])
         raise KeyboardInterrupt
     except KeyboardInterrupt as stop:
-        stop.add_note(f"{steps} steps are kept in {out}, add --resume to the same command to go on")
+        stop.add_note(f"{steps} steps are kept in {out}")
         raise

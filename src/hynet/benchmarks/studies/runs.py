@@ -214,8 +214,7 @@ def _kept(trainings: Sequence[Training]) -> Iterator[None]:
         yield
     except KeyboardInterrupt as stop:
         done = sum(_ended(training) is not None for training in trainings)
-        # In place of the run's own note, which names an option that a study does not need.
-        stop.__notes__ = [f"{done} of {len(trainings)} runs are done, run the same command again to go on"]
+        stop.add_note(f"{done} of {len(trainings)} runs are done")
         raise
 
 
