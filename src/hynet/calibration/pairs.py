@@ -106,7 +106,7 @@ def find_pairs(folder: str | Path, most: int, *, progress: Progress = silent) ->
     for done, scene in enumerate(scenes):
         progress(done, len(scenes), f"reconstructing {scene.name}")
         try:
-            pairs += _photo_pairs(_photos(scene), ceil(most / len(scenes)))
+            pairs += _photo_pairs(_photos(scene), ceil(most / len(scenes)), progress)
         except colmap.NotReconstructed as error:
             problem = f"{scene.name}: {error}"
     if not pairs:
@@ -131,8 +131,8 @@ class _View:
     points: Array  # (N,) the 3-D point seen there, -1 for none
 
 
-def _photo_pairs(photos: Sequence[Path], most: int) -> list[Pair]:
-    scene = sfm.reconstruct_sift(photos, _cache(photos), max_keypoints=MAX_KEYPOINTS)
+def _photo_pairs(photos: Sequence[Path], most: int, progress: Progress) -> list[Pair]:
+    scene = sfm.reconstruct_sift(photos, _cache(photos), max_keypoints=MAX_KEYPOINTS, progress=progress)
     views = []
     for photo in scene.photos:
         original = photos[int(photo.path.stem)]  # the scene is in pixels of copies, numbered and perhaps smaller

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ..datasets import find_patches
 from ..descriptors.compressed import compress
-from ..types import silent
 from . import Report
+from .progress import bar
 
 
 def run(*, model: str = "default", fit: Path, to: str, out: Path) -> Report:
@@ -23,7 +23,9 @@ def run(*, model: str = "default", fit: Path, to: str, out: Path) -> Report:
         to: pca32, pca64, pca96 (so many floats); float16; int8; bits128, bits256; pq16 (so many bytes; needs faiss).
         out: The file to write, NAME.hynet; the model is inside.
     """
-    patches = find_patches(fit).load(fit, 32, silent).patches
-    made = compress(model, patches, to, out)
+    with bar() as progress:
+        patches = find_patches(fit).load(fit, 32, progress).patches
+        progress(0, 1, f"describing {fit}")
+        made = compress(model, patches, to, out)
     said = f"{out}: {model} in {made.bytes} bytes a descriptor, {made.dim} numbers when it is read."
     return Report(said, {"file": str(out), "code": to, "bytes": made.bytes, "dim": made.dim})

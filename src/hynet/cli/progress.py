@@ -2,19 +2,24 @@
 
 At most one line a second: {"step": "matching", "done": 120, "total": 4950, "seconds": 3.1, "left": 124.8}. `seconds` is
 the time that this step has taken, `left` an estimate of what it will take, null while nothing is known.
+
+Where there is neither, a line now and then: "2 min: matching, 120 of 4,950, 40 min left". The first comes after half a
+minute, so short work says nothing.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..types import Progress, silent
+from ..types import Progress
 
-EVERY = 1.0  # seconds
+EVERY = 1.0  # seconds, of lines of JSON
+NOW_AND_THEN = 30.0  # seconds, of lines for people
 _as_json = False  # what this command was asked for
 
 
@@ -27,12 +32,39 @@ def for_machines(as_json: bool) -> None:
 @contextmanager
 def bar() -> Iterator[Progress]:
     """with bar() as progress: long_work(progress=progress)"""
-    if _as_json:
-        yield _Lines()
-        return
-    if not sys.stderr.isatty():
-        yield silent
-        return
+    with _json_lines() if _as_json else _bar() if sys.stderr.isatty() else _plain_lines() as progress:
+        yield progress
+
+
+class _Steps:
+    """What was told last, and how fast it goes. A new step, whose speed is its own, is known by its counts: what is
+    told of one may be a photo's name."""
+
+    def __init__(self) -> None:
+        self.done, self.total, self.what = 0, -1, ""
+        self._began, self._first = time.monotonic(), 0
+
+    def begins(self, done: int, total: int, what: str) -> bool:
+        """Note it; whether it is of a new step."""
+        new = total != self.total or done < self.done
+        if new:
+            self._began, self._first = time.monotonic(), done
+        self.done, self.total, self.what = done, total, what
+        return new
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    @property
+    def left(self) -> float | None:
+        """Seconds, if something has been done by which to tell."""
+        since = self.done - self._first
+        return self.seconds * (self.total - self.done) / since if since > 0 else None
+
+
+@contextmanager
+def _bar() -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bars
@@ -43,44 +75,67 @@ def bar() -> Iterator[Progress]:
         steps = _Steps()
 
         def progress(done: int, total: int, what: str) -> None:
-            if steps.begins(done, total):
+            if steps.begins(done, total, what):
                 bars.reset(task, total=total)
             bars.update(task, completed=done, total=total, description=what)
 
         yield progress
 
 
-class _Steps:
-    """Where one step ends and the next, whose speed is its own, begins: what is told of it may be a photo's name."""
+@contextmanager
+def _json_lines() -> Iterator[Progress]:
+    steps, told = _Steps(), time.monotonic()
 
-    def __init__(self) -> None:
-        self._last = 0, -1  # done, total
-
-    def begins(self, done: int, total: int) -> bool:
-        before, of = self._last
-        self._last = done, total
-        return total != of or done < before
-
-
-class _Lines:
-    """Progress as lines of JSON."""
-
-    def __init__(self) -> None:
-        self._steps = _Steps()
-        self._began = self._told = time.monotonic()
-        self._first = 0
-
-    def __call__(self, done: int, total: int, what: str) -> None:
-        now = time.monotonic()
-        if self._steps.begins(done, total):
-            self._began, self._first = now, done
-        if now - self._told < EVERY:
+    def progress(done: int, total: int, what: str) -> None:
+        nonlocal told
+        steps.begins(done, total, what)
+        if time.monotonic() - told < EVERY:
             return
-        self._told = now
-        spent, since = now - self._began, done - self._first
-        left = round(spent * (total - done) / since, 1) if since > 0 else None
-        told = {"step": what, "done": done, "total": total, "seconds": round(spent, 1), "left": left}
-        print(json.dumps(told), file=sys.stderr, flush=True)
+        told = time.monotonic()
+        left = None if steps.left is None else round(steps.left, 1)
+        line = {"step": what, "done": done, "total": total, "seconds": round(steps.seconds, 1), "left": left}
+        print(json.dumps(line), file=sys.stderr, flush=True)
+
+    yield progress
+
+
+@contextmanager
+def _plain_lines() -> Iterator[Progress]:
+    """By the clock, not by what is told: COLMAP maps for minutes without a word."""
+    steps, start, news, over = _Steps(), time.monotonic(), threading.Event(), threading.Event()
+
+    def progress(done: int, total: int, what: str) -> None:
+        steps.begins(done, total, what)
+        news.set()
+
+    def speak() -> None:
+        while not over.wait(NOW_AND_THEN):
+            if news.is_set() or steps.done < steps.total:  # else it is done, and nobody has said what comes next
+                news.clear()
+                print(_line(steps, time.monotonic() - start), file=sys.stderr, flush=True)
+
+    thread = threading.Thread(target=speak, daemon=True)
+    thread.start()
+    try:
+        yield progress
+    finally:
+        over.set()
+        thread.join()
+
+
+def _line(steps: _Steps, seconds: float) -> str:
+    parts = [f"{_duration(seconds)}: {steps.what}"]
+    if steps.total > 1:
+        parts.append(f"{steps.done:,} of {steps.total:,}")
+    if steps.left:
+        parts.append(f"{_duration(steps.left)} left")
+    return ", ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def tell(line: str) -> None:
