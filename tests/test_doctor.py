@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -146,6 +147,24 @@ def test_a_chain_of_missing_photos_is_told_from_a_separate_group(tmp_path):
     assert found["p4.jpg"].reason == "no pose"
 
 
+def test_photos_of_another_place_are_told_once_and_what_to_do_with_them(tmp_path):
+    elsewhere = range(4, 10)
+    folder = made(tmp_path, 9, out_of_model=tuple(elsewhere))
+
+    def part(tables: sqlite3.Connection) -> None:
+        for pair in (number for here in (1, 2, 3) for number in pairs_of(tables, here)):
+            if any(photo in elsewhere for photo in divmod(pair, LARGEST_ID)):
+                keep(tables, "two_view_geometries", pair, 0)
+
+    change(folder, part)
+    text = examine(folder).text()
+    _, told = text.split("p4.jpg, p5.jpg, p6.jpg and 3 more are missing, outside the model: ")
+    sentence, first, *_ = told.splitlines()
+    assert sentence == "Nothing links this group of 6 photos to the model: they seem to be of another place."
+    assert "reconstruct them by themselves" in first
+    assert "missing, " not in told
+
+
 def test_matches_that_nobody_verified_are_told_from_matches_that_failed(tmp_path):
     folder = made(tmp_path, 3, out_of_model=(3,))
     change(folder, lambda tables: tables.execute("UPDATE two_view_geometries SET rows = 0, data = NULL, config = 1"))
@@ -159,7 +178,9 @@ def test_hundreds_of_missing_photos_are_summed_up(tmp_path):
     found = examine(folder)
     assert len(found.findings) == 58
     assert "All 58 missing photos: 58 by too few points" in found.text()
-    assert found.text().count("is missing") == 40
+    assert " more are missing, too few points" in found.text()
+    each_its_own = [replace(finding, sentence=finding.photo) for finding in found.findings]
+    assert replace(found, findings=each_its_own).text().count("is missing") == 40
 
 
 def test_a_database_without_a_model_has_no_start(tmp_path):

@@ -39,7 +39,7 @@ ADVICE: Mapping[str, tuple[str, ...]] = {
         f"match and verify anew: {AGAIN}",
     ),
     "outside the model": (
-        "if they show another place, reconstruct them by themselves, from a folder of their own",
+        "if they are of another place, reconstruct them by themselves, from a folder of their own",
         "take photos that overlap with both groups",
         "compare all with all, if that was not done: {again_here} --pairs exhaustive",
         f"more keypoints may link them: {AGAIN} --max-keypoints 8000",
@@ -125,9 +125,9 @@ class _Link:
 def _reason(funnel: StageCounts, photo: PhotoCounts, links: Sequence[_Link], group: frozenset[int]) -> tuple[str, str]:
     """The first step that lost the photo. `links`: the strongest first."""
     if not photo.detected:
-        return "no keypoints", "Nothing was detected in it."
+        return "no keypoints", "Nothing was detected."
     if not links:
-        return "not compared", f"It has {photo.detected:,} keypoints, but was compared with no other photo."
+        return "not compared", f"{photo.detected:,} keypoints were detected, but compared with no other photo."
     if not photo.matched:
         return "no matches", f"Of {photo.detected:,} keypoints none matches in the {len(links)} photos tried."
     if not any(pair.geometry for pair in funnel.pairs):
@@ -143,7 +143,9 @@ def _reason(funnel: StageCounts, photo: PhotoCounts, links: Sequence[_Link], gro
     if not any(partner.registered for partner in partners):
         if any(funnel.photos[row].registered for row in group):
             return "outside the model", f"The {len(partners)} photos it is verified with are missing too ({links[0]})."
-        return "outside the model", f"It is in a group of {len(group)} photos that nothing links to the model."
+        return "outside the model", (
+            f"Nothing links this group of {len(group)} photos to the model: they seem to be of another place."
+        )
     if photo.seen < POSE_POINTS:
         few = f"only {photo.seen}" if photo.seen else "none"
         return "too few points", (

@@ -17,6 +17,7 @@ from .funnel import STAGES, StageCounts, count
 DATABASE = "database.db"
 FLAT = ("planar", "panoramic", "planar or panoramic")  # geometries of pairs that show no depth
 MOST_LISTED = 40  # photos in the text, the worst first
+NAMED = 3  # of photos that are missing for the same reason
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,15 @@ class Examination:
     def text(self) -> str:
         """For the terminal: the funnel, and what is missing."""
         lines = [f"{self.model}: {self.summary}", *self.notes, "", _funnel_table(self.funnel)]
+        alike: dict[tuple[str, str], list[Finding]] = {}
+        for finding in self.findings:
+            alike.setdefault((finding.reason, finding.sentence), []).append(finding)
         advised = set()
-        for finding in self.findings[:MOST_LISTED]:
-            lines += ["", f"{finding.photo} is missing, {finding.reason}: {finding.sentence}"]
-            if finding.reason not in advised:  # the same advice again and again would hide the photos
-                lines += [f"    try: {line}" for line in finding.advice]
-            advised.add(finding.reason)
+        for (reason, sentence), of_these in list(alike.items())[:MOST_LISTED]:
+            lines += ["", f"{_who([finding.photo for finding in of_these])} missing, {reason}: {sentence}"]
+            if reason not in advised:  # the same advice again and again would hide the photos
+                lines += [f"    try: {line}" for line in of_these[0].advice]
+            advised.add(reason)
         if len(self.findings) > MOST_LISTED:
             reasons = Counter(finding.reason for finding in self.findings)
             counts = ", ".join(f"{number} by {reason}" for reason, number in reasons.most_common())
@@ -156,6 +160,14 @@ def _notes(funnel: StageCounts, folder: Path, models: Sequence[Path], database: 
             "spot, give no depth to start from."
         )
     return notes
+
+
+def _who(names: Sequence[str]) -> str:
+    """One photo is, several are; of many, a few are named."""
+    if len(names) == 1:
+        return f"{names[0]} is"
+    few = names if len(names) <= NAMED else [*names[:NAMED], f"{len(names) - NAMED} more"]
+    return f"{', '.join(few[:-1])} and {few[-1]} are"
 
 
 def _funnel_table(funnel: StageCounts) -> str:
