@@ -438,6 +438,26 @@ def test_the_command_writes_a_collection_where_out_is_a_folder(photos, tmp_path,
     assert set(lines[-1]) == {"step", "done", "total", "seconds", "left"}
 
 
+def test_a_wrong_path_in_a_list_is_told_by_the_exit_code_and_costs_the_other_photos_nothing(photos, tmp_path, capsys):
+    listed, out = tmp_path / "list.csv", tmp_path / "c"
+    command = (
+        f"extract {listed} --out {out}/ --model rootsift --max-keypoints 20 --orientation upright --jobs 1".split()
+    )
+    listed.write_text(f"path,name\n{photos}/0.png,0.png\n{tmp_path}/wrong.png,wrong.png\n{photos}/broken.jpg,broken\n")
+    for new in (1, 0):  # once more, nothing is done again, and it is still not there
+        assert main([*command, "--json"]) == 2
+        said = capsys.readouterr()
+        told = json.loads(said.out)
+        assert (told["photos"], told["new"], list(told["unreadable"])) == (1, new, ["wrong.png", "broken"])
+        sentence = "wrong.png is not there; correct the path and run the same command again: the others are kept."
+        assert said.err.splitlines()[-1] == f"hynet: {sentence}"
+    listed.write_text(f"path,name\n{photos}/0.png,0.png\n{photos}/1.png,1.png\n{photos}/broken.jpg,broken\n")
+    assert main(command) == 0
+    said = capsys.readouterr()
+    assert "holds the features of 2 photos" in said.out
+    assert "wrong.png" not in said.out + said.err
+
+
 @pytest.mark.parametrize(
     ("args", "sentence"),
     [

@@ -17,6 +17,7 @@ import pytest
 
 from conftest import exchange
 from hynet import descriptors
+from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, UnknownName
 from hynet.extractors.folder import extract_all, name_photos
@@ -205,6 +206,16 @@ def test_a_model_that_was_trained_on_is_another_model(tmp_path):
     torch.save(descriptors.TFeat().state_dict(), tmp_path / "net.pt")
     with pytest.raises(BadInput, match=r"other settings \(weights was"):
         extract_all(photos, tmp_path / "f.h5", learnt)
+
+
+def test_photos_that_are_not_there_are_told_by_the_exit_code_and_the_others_done(tmp_path, capsys):
+    photos, out = write_photos(tmp_path / "photos", ["a.png"]), tmp_path / "f.h5"
+    wrong = [str(tmp_path / name) for name in ("b.png", "c.png")]
+    options = ["--out", str(out), "--model", "rootsift", "--max-keypoints", "5", "--jobs", "1"]
+    assert main(["extract", str(photos), *wrong, *options]) == 2
+    sentence = "b.png and 1 more are not there; correct the path and run the same command again: the others are kept."
+    assert capsys.readouterr().err == f"hynet: {sentence}\n"
+    assert h5_names(out) == ["a.png"]
 
 
 def test_unreadable_photos_are_listed_and_the_others_done_by_several_processes(tmp_path):

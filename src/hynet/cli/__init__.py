@@ -65,6 +65,7 @@ class Report:
 
     text: str
     data: Mapping[str, Any] = field(default_factory=dict)
+    problem: str = ""  # a sentence, where part of the input was bad: exit code 2
 
 
 # What every command understands, wherever it stands
@@ -99,7 +100,7 @@ def main(args: list[str] | None = None) -> int:
             _log_to_stderr()
         report = _call(args[0], args[1:])
         print(json.dumps(report.data) if as_json else report.text, flush=True)
-        return 0
+        return _complain(report.problem) if report.problem else 0
     except HynetError as error:
         return _complain(str(error))
     except BrokenPipeError:  # `hynet ... | head` has read enough

@@ -7,7 +7,7 @@ and go on elsewhere, and neither the number of workers nor what befell them show
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,7 +40,7 @@ class Collected:
     photos: int  # with features
     new: int  # of this run
     shards: int
-    unreadable: Mapping[str, str]  # name -> why
+    unreadable: Mapping[str, str]  # name -> why, of the photos of the list
     quarantined: Mapping[str, str]  # name -> what became of its worker
 
 
@@ -105,7 +105,7 @@ def extract_collection(
         shutil.rmtree(out / ".parts", ignore_errors=True)
         for stray in (out / "shards").glob(".*"):  # of workers that were killed
             stray.unlink(missing_ok=True)
-        return _collected(out, new)
+        return _collected(out, new, named)
 
 
 def _orientation(named: Mapping[str, str], model: str, cluster: Cluster, watchdog: float, progress: Progress) -> str:
@@ -170,11 +170,11 @@ def _absolute(settings: Settings) -> Settings:
     )
 
 
-def _collected(out: Path, new: int) -> Collected:
+def _collected(out: Path, new: int, listed: Container[str]) -> Collected:
     told = read_index(out / INDEX, ["photo", "status", "error"])
     wrong: dict[str, dict[str, str]] = {"unreadable": {}, "quarantined": {}}
     for photo, status, error in zip(*told.values(), strict=True):
-        if status in wrong:
+        if status in wrong and photo in listed:  # what has left the list is nobody's concern
             wrong[status][photo] = error
     count = told["status"].count("done")
     if not count:

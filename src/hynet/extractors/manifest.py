@@ -64,7 +64,7 @@ def fetched(address: str) -> Path | Content:
         except ImportError:
             raise  # this worker lacks a package, which is no fault of the photo
         except FileNotFoundError:
-            raise UnreadableImage(f"no photo {address}; check the name.") from None
+            raise UnreadableImage(f"{images.NO_PHOTO} {address}; check the name.") from None
         except Exception as error:  # each kind of storage has errors of its own
             if attempt + 1 == TRIES or _is_final(error):
                 if isinstance(error, UnreadableImage):  # says so itself

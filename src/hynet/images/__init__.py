@@ -34,6 +34,7 @@ PHONES = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"
 SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pnm", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".heic", ".heif"}
 
 ROUNDING = 1e-3  # outside 0 to 1, as resizing leaves fractions
+NO_PHOTO = "no photo"  # how a sentence begins that says that none is there
 PICTURE_SIDE = 900  # longest side of a photo in the pictures that are drawn
 
 FILM_DIAGONAL = 43.2666  # mm of 36 x 24: the angle across it is what EXIF's 35 mm field keeps
@@ -193,7 +194,7 @@ def _opened(held: Path | Content) -> Iterator[Image.Image]:
     except UnreadableImage:
         raise
     except FileNotFoundError:
-        raise UnreadableImage(f"no photo {held}; check the name.") from None
+        raise UnreadableImage(f"{NO_PHOTO} {held}; check the name.") from None
     except PermissionError:
         raise UnreadableImage(f"{held} may not be read; ask its owner for permission.") from None
     except BadInput as error:

@@ -109,8 +109,7 @@ def reconstruct(
             collected = extract_collection(
                 [photos], file, settings, cluster=cluster, overwrite=overwrite, progress=progress
             )
-            wrong = {**collected.unreadable, **collected.quarantined}
-            unreadable = _enough(len(named), {name: why for name, why in wrong.items() if name in named})
+            unreadable = _enough(len(named), {**collected.unreadable, **collected.quarantined})
         else:
             done = extract_all(
                 photos, file, settings, jobs=jobs, extract=extract, overwrite=overwrite, progress=progress
