@@ -205,13 +205,30 @@ def test_more_photos_than_all_pairs_are_meant_for_have_no_rounds(photos: Path, t
 
 
 @in_rounds_of_few
-def test_a_photo_without_keypoints_takes_nobodys_place(photos: Path, tmp_path: Path):
+def test_photos_without_keypoints_take_nobodys_place(photos: Path, tmp_path: Path):
     folder = tmp_path / "photos"
     folder.mkdir()
     for photo in photos.iterdir():
         (folder / photo.name).symlink_to(photo)
-    cv2.imwrite(str(folder / "black.png"), np.zeros((300, 400), np.uint8))
+    for k in range(4):
+        cv2.imwrite(str(folder / f"black-{k}.png"), np.zeros((300, 400), np.uint8))
     extract_all(folder, tmp_path / "features.h5", Settings(descriptor="rootsift", max_keypoints=600), jobs=1)
-    run(folder, tmp_path / "rounds")
-    run(photos, tmp_path / "all", pairs="exhaustive")
-    assert verified(tmp_path / "rounds") == verified(tmp_path / "all")
+    run(folder, tmp_path / "with")
+    run(photos, tmp_path / "without")
+    assert tried(tmp_path / "with") == tried(tmp_path / "without")
+
+
+@in_rounds_of_few
+@pytest.mark.parametrize("with_keypoints", [0, 1])
+def test_where_fewer_than_two_photos_have_keypoints_there_is_nothing_to_match(
+    photos: Path, tmp_path: Path, with_keypoints: int
+):
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for photo in sorted(photos.iterdir())[:with_keypoints]:
+        (folder / photo.name).symlink_to(photo)
+    for k in range(6):
+        cv2.imwrite(str(folder / f"black-{k}.png"), np.zeros((300, 400), np.uint8))
+    extract_all(folder, tmp_path / "features.h5", Settings(descriptor="rootsift", max_keypoints=600), jobs=1)
+    with pytest.raises(colmap.NotReconstructed):
+        run(folder, tmp_path / "model")

@@ -27,8 +27,13 @@ BRIDGES = 3  # of each photo the most alike outside its group, tried once groups
 def match_in_rounds(
     store: Store, descriptors: Read, match: Callable[[list[Pair]], None], progress: Progress = silent
 ) -> None:
-    """match: puts the matches of pairs into the store, and passes over those that are there."""
-    names = store.names
+    """Photos without keypoints are left out: they would take the places of neighbours.
+
+    match: puts the matches of pairs into the store, and passes over those that are there.
+    """
+    names = [name for name in store.names if len(store.frames(name))]
+    if len(names) < 2:
+        return
 
     def verified(pairs: Array) -> Array:
         chosen = [(names[first], names[second]) for first, second in pairs]
