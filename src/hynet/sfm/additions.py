@@ -52,7 +52,8 @@ def add_features(
     """Features of the photos in a folder that the database names, by their path below the folder.
 
     features: the file that keeps them, as `hynet extract` writes it; by default beside the database.
-    pairs, ratio: as in `reconstruct`.
+    pairs: as in `reconstruct`, but "auto" is all pairs of up to 200 photos, without rounds.
+    ratio: as in `reconstruct`.
     """
     database = Path(database)
     if not database.is_file():

@@ -19,13 +19,14 @@ from .retrieval import NothingToLearn, Read, learn_vectors
 
 Pair = tuple[str, str]  # names of two photos
 
-EXHAUSTIVE = 200  # photos; beyond, each is matched with those most alike. `reconstruct` has rounds.py from 51 on
+EXHAUSTIVE = 200  # photos; beyond, each is matched with those most alike. `reconstruct` alone has rounds.py from 51 on
 NEXT = 20  # photos of a sequence that each is matched with
 NEIGHBOURS = 50  # docs/scale.md has the recall of verified pairs that it was chosen by
 
 
 def choose_pairs(how: str, names: Sequence[str], descriptors: Read, progress: Progress = silent) -> list[Pair]:
-    """how: "auto", "exhaustive", "sequence", "retrieval", or the path of a file with two names a line.
+    """how: "exhaustive", "sequence", "retrieval", "auto" (all pairs of up to 200 photos, retrieval beyond), or the path
+    of a file with two names a line.
 
     Pairs in a file of photos that are not among the names, since they could not be read, are left out.
     """
