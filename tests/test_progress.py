@@ -12,6 +12,12 @@ from hynet.cli import progress as told
 from hynet.cli.progress import bar
 
 
+@pytest.fixture(autouse=True)
+def for_people(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the command before was asked for."""
+    monkeypatch.setattr(told, "_as_json", False)
+
+
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(told, "NOW_AND_THEN", 0.05)
