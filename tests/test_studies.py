@@ -270,11 +270,18 @@ def test_own_settings_train_each_rival_as_its_authors_did_on_as_many_pairs():
         assert config.seed == 3
 
 
+def test_the_search_for_a_margin_and_the_grid_share_runs(sets):
+    tried = runs.with_budget(replace(HYNET, margin=0.8), runs.Budget(800, 4), 0, share=0.25)
+    cell = next(row.config for row in plans.grid().rows if row.name == plans.cell_name(2.0, 0.8))
+    budgeted = runs.with_budget(cell, runs.Budget(200, 4), 0)
+    assert runs.place(sets, tried, [sets / "train"]) == runs.place(sets, budgeted, [sets / "train"])
+
+
 def test_every_row_computes_in_the_precision_of_the_budget_and_has_its_own_folder_for_it(sets):
     rounded, exact = (runs.with_budget(HYNET, runs.Budget(1, 4, precision=how), 0) for how in ("bfloat16", "float32"))
     assert (rounded.precision, exact.precision) == ("bfloat16", "float32")
     assert runs.with_budget(HYNET, runs.Budget(1, 4, precision="auto"), 0) in (rounded, exact)
-    places = {runs.place(sets, "HyNet", config, [sets / "train"]) for config in (rounded, exact)}
+    places = {runs.place(sets, config, [sets / "train"]) for config in (rounded, exact)}
     assert len(places) == 2
 
 

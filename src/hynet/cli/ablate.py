@@ -38,6 +38,7 @@ def run(
     out: Path,
     seeds: int = 1,
     pairs_per_batch: int = 512,
+    pairs: int | None = None,
     own_settings: bool = False,
     alphas: tuple[float, ...] = ALPHAS,
     margins: tuple[float, ...] = MARGINS["hynet"],
@@ -56,6 +57,7 @@ def run(
         out: the folder of the study; several studies can share it, and then share their runs.
         seeds: how many runs a row.
         pairs_per_batch: of each step, two patches each.
+        pairs: of the validation set, that FPR@95 is measured on; by default 100,000, or the most it lists.
         own_settings: of rivals and sosr: each row trained as its authors did, on as many pairs.
         alphas: of grid.
         margins: of grid.
@@ -70,10 +72,11 @@ def run(
         test,
         out,
         Budget(steps, pairs_per_batch, seeds, compiled, precision),
-        own_settings,
-        alphas,
-        margins,
-        jobs,
+        pairs=pairs,
+        own_settings=own_settings,
+        alphas=alphas,
+        margins=margins,
+        jobs=jobs,
     )
     keep_memory_mapped()
     with results.prepared(out), alone(out), bar() as progress:
@@ -112,6 +115,7 @@ def _command(asked: Ablation) -> str:
     words += ["--test", str(asked.test), "--steps", str(asked.budget.steps), "--seeds", str(asked.budget.seeds)]
     words += ["--pairs-per-batch", str(asked.budget.pairs_per_batch), "--out", str(asked.out)]
     words += ["--precision", asked.budget.precision]
+    words += [] if asked.pairs is None else ["--pairs", str(asked.pairs)]
     if asked.study == "grid":
         words += ["--alphas", *map(str, asked.alphas), "--margins", *map(str, asked.margins)]
     return shlex.join(words + (["--own-settings"] if asked.own_settings else []))

@@ -1,7 +1,7 @@
 """The trainings of a study: one budget, the same pairs in the same order, several at once, and none of them twice.
 
-out/runs/NAME-KEY/      a run folder of `hynet train`; KEY follows from its settings and data, so studies share runs
-out/runs/.../trained.json   is there when the run has ended
+out/runs/LOSS-seedN-KEY/    a run folder of `hynet train`; KEY follows from its settings and data, so studies share runs
+out/runs/.../trained.json     is there when the run has ended
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ... import datasets
-from ...errors import BadInput
+from ...errors import BadInput, choose
+from ...losses import LOSSES
+from ...losses.options import options
 from ...system import fingerprints
 from ...system.files import whole
 from ...system.machine import cores
@@ -88,17 +90,25 @@ def with_budget(
     steps = max(1, round(share * budget.steps * budget.pairs_per_batch / pairs))
     lengths: dict[str, Any] = dict.fromkeys(LENGTHS) | {"steps": steps}
     return replace(
-        config, **lengths, pairs_per_batch=pairs, pairs_per_epoch=None, seed=seed, compiled=budget.compiled,
+        _spelt_out(config), **lengths, pairs_per_batch=pairs, pairs_per_epoch=None, seed=seed, compiled=budget.compiled,
         precision=settled(budget.precision), checkpoint_minutes=2.0, validate_minutes=1e9,
     )  # fmt: skip
 
 
-def place(out: Path, name: str, config: TrainConfig, data: Sequence[Path]) -> Path:
+def _spelt_out(config: TrainConfig) -> TrainConfig:
+    """With every option of its loss, so that a margin left out and the same one given are one run."""
+    settled = options(choose(LOSSES, config.loss, "loss").imported()) | config.options_of_the_loss()
+    named = {one.name for one in fields(config)}
+    own = {name: value for name, value in settled.items() if name in named}
+    others = {name: value for name, value in settled.items() if name not in named}
+    return replace(config, **own, loss_options=others)
+
+
+def place(out: Path, config: TrainConfig, data: Sequence[Path]) -> Path:
     """The folder of a run: other settings or other data, another folder."""
     settings = {key: value for key, value in asdict(config).items() if key not in NOT_OF_THE_RUN}
     sets = [datasets.find_patches(root).fingerprint(root) for root in data]
-    simple = "".join(letter if letter.isalnum() else "-" for letter in name)
-    return out / "runs" / f"{simple}-seed{config.seed}-{fingerprints.values([settings, sets])[:8]}"
+    return out / "runs" / f"{config.loss}-seed{config.seed}-{fingerprints.values([settings, sets])[:8]}"
 
 
 def train_all(
@@ -151,7 +161,7 @@ def _train(data: Sequence[Path], validate: Path | None, training: Training) -> N
     told: dict[str, Any] = {"steps": training.steps}
     sets = [validate] if training.validated and validate is not None else []
     try:
-        ended = train(training.config, data, training.out, validate=sets, resume=True, recipe_name=training.name)
+        ended = train(training.config, data, training.out, validate=sets, resume=True, recipe_name=training.out.name)
         told["fpr95"] = next(iter(ended.last_validation.values()), None)
     except Diverged as error:  # the other rows are worth having
         told["diverged"] = str(error)

@@ -62,24 +62,26 @@ class Scores:
         return Comparison(column, method, rival, difference, metrics.interval(apart))
 
 
-def score(models: Mapping[str, Sequence[str]], validate: Path, test: Path, progress: Progress = silent) -> Scores:
-    """`models`: row -> its models, one a seed, by name or by path."""
-    pairs = open_set(validate, None, progress)
+def score(
+    models: Mapping[str, Sequence[str]], validate: Path, test: Path, progress: Progress = silent, *, pairs: int | None
+) -> Scores:
+    """`models`: row -> its models, one a seed, by name or by path. pairs: of `validate`, as for `evaluate ubc`."""
+    tested = open_set(validate, pairs, progress)
     stacks = open_stacks(test, HpatchesOptions(), progress)
     distances, tasks = {}, {}
     for row, names in models.items():
         for seed, name in enumerate(names):
             contestant = _contestant(f"{row}, seed {seed}", name)
-            distances[row, seed] = pair_distances(contestant, pairs, progress)
+            distances[row, seed] = pair_distances(contestant, tested, progress)
             tasks[row, seed] = summary.scored(describe_stacks(contestant, stacks, progress), stacks.lists, progress)
     drawn = 100 * metrics.fpr95_paired_bootstrap(
-        np.stack(list(distances.values())), pairs.pairs.is_match, seed=zlib.crc32(pairs.name.encode())
+        np.stack(list(distances.values())), tested.pairs.is_match, seed=zlib.crc32(tested.name.encode())
     )
     fpr95_drawn = dict(zip(distances, drawn, strict=True))
     rows = {}
     for row, names in models.items():
         own = [(row, seed) for seed in range(len(names))]
-        values = {"fpr95": [100 * metrics.fpr95(distances[key], pairs.pairs.is_match) for key in own]}
+        values = {"fpr95": [100 * metrics.fpr95(distances[key], tested.pairs.is_match) for key in own]}
         redrawn = {"fpr95": [fpr95_drawn[key] for key in own]}
         for key in own:
             moved = summary.redrawn(tasks[key], AREA)
@@ -93,7 +95,7 @@ def score(models: Mapping[str, Sequence[str]], validate: Path, test: Path, progr
         )
     bars = summary.pictures({row: tasks[row, 0] for row in models}, AREA, stacks.sequences)["bars"]
     assert isinstance(bars, Bars)
-    return Scores(rows, bars, pairs, stacks)
+    return Scores(rows, bars, tested, stacks)
 
 
 def _contestant(shown: str, name: str) -> Contestant:

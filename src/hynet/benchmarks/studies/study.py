@@ -31,6 +31,7 @@ class Ablation:
     test: Path  # patch stacks of HPatches, or image sequences of which such stacks are cut
     out: Path
     budget: Budget
+    pairs: int | None = None  # of `validate`, that FPR@95 is measured on; None: 100,000, or the most it lists
     own_settings: bool = False
     alphas: Sequence[float] = ALPHAS
     margins: Sequence[float] = MARGINS["hynet"]
@@ -68,7 +69,7 @@ def ablate(asked: Ablation, progress: Progress = silent, tell: Tell = lambda lin
     if not models:
         raise BadInput(f"no row of {plan.name} could be trained: {next(iter(trained.values()))[0].diverged}")
     in_order = {row.name: models[row.name] for row in plan.rows if row.name in models}
-    scores = scoring.score(in_order, asked.validate, asked.test, progress)
+    scores = scoring.score(in_order, asked.validate, asked.test, progress, pairs=asked.pairs)
     verdicts = orderings.judged(plan, scores)
     evaluation = _evaluation(plan, asked, Measured(scores, trained, margins, verdicts))
     return Found(evaluation, verdicts, margins)
@@ -100,7 +101,7 @@ def _search(plan: Plan, asked: Ablation, progress: Progress, tell: Tell) -> dict
     for loss, margin in tried:
         config = runs.with_budget(replace(configs[loss], margin=margin), asked.budget, 0, share=SEARCH)
         name = f"{loss}, m {margin:g}"
-        trainings.append(Training(name, config, runs.place(asked.out, name, config, asked.data), validated=True))
+        trainings.append(Training(name, config, runs.place(asked.out, config, asked.data), validated=True))
     ended = _all(trainings, asked, progress, tell)
     found: dict[str, dict[float, float]] = {}
     for (loss, margin), one in zip(tried, ended, strict=True):
@@ -123,7 +124,7 @@ def _train(plan: Plan, asked: Ablation, progress: Progress, tell: Tell) -> dict[
     for seed in range(asked.budget.seeds):
         for name, config in rows:
             budgeted = _budgeted(config, plan, asked, seed)
-            where = runs.place(asked.out, name, budgeted, asked.data)
+            where = runs.place(asked.out, budgeted, asked.data)
             trainings.append(Training(f"{name}, seed {seed}", budgeted, where, validated=plan.curves))
     ended = _all(trainings, asked, progress, tell)
     return {name: [*ended[number :: len(rows)]] for number, (name, _) in enumerate(rows)}
