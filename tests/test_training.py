@@ -420,8 +420,10 @@ def test_uncertain_negatives_are_left_out_when_asked(patches):
     assert strangers(certain=True) < 8 * 7
 
 
-def test_convolutions_in_bfloat16_say_nearly_the_same_forward_and_backward(patches):
-    network = loading.network("default").eval()
+@pytest.mark.parametrize("model", ["default", "light"])  # in tiles, and whole
+def test_convolutions_in_bfloat16_say_nearly_the_same_forward_and_backward(model, patches):
+    network = loading.network(model).eval()
+    second = [module for module in network.modules() if isinstance(module, torch.nn.Conv2d)][1]
     some = torch.from_numpy(patches.patches[:24, ::2, ::2])[:, None].float()
     outputs, gradients = [], []
     for bfloat16 in (False, True):
@@ -429,7 +431,7 @@ def test_convolutions_in_bfloat16_say_nearly_the_same_forward_and_backward(patch
         (raw,), _ = Tiled(network, compiled=False, bfloat16=bfloat16)(some[:12], some[12:])
         (raw * torch.linspace(-1, 1, 128)).sum().backward()
         outputs.append(raw.detach().flatten())
-        gradients.append(network.layer2[0].weight.grad.flatten())
+        gradients.append(second.weight.grad.flatten())
     for exact, rounded in (outputs, gradients):
         cosine = torch.cosine_similarity(exact, rounded, dim=0)
         assert 0.99 < cosine < 1 - 1e-7, "rounded to eight bits, and not otherwise different"

@@ -32,7 +32,7 @@ class Tiled(nn.Module):
     """A network, ready to be trained fast: what it does to each patch by itself is done tile by tile.
 
     BatchNorm looks at the whole batch: HyNet has it only at its end, so that all before it runs in tiles.
-    Networks with BatchNorm further down, and networks on a GPU, run whole.
+    Networks with BatchNorm further down, and networks on a GPU, run whole; in bfloat16 torch rounds their convolutions.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class Tiled(nn.Module):
         layers, self._last = _split(network) if on_cpu else ([], None)
         self.cores = one_worker_per_core() if layers and not with_maps else None
         self._weights = [weight for layer in layers for weight in layer.parameters()]
+        self._whole_in_bfloat16 = bfloat16 and on_cpu and self.cores is None
         self._convolve: Convolve = partial(_in_bfloat16, native=has_bfloat16()) if bfloat16 else nn.Conv2d.__call__
         self._trunk: Work = _fused(layers, self._convolve) if layers else network.__call__
         if compiled and on_cpu and has_compiler():
@@ -57,11 +58,8 @@ class Tiled(nn.Module):
 
         Sides meet in no BatchNorm: its statistics are those of the anchors, then those of the positives.
         """
-        if self.with_maps:
-            (raw_a, maps_a), (raw_p, maps_p) = map(self.network.with_maps, (anchors, positives))  # type: ignore[arg-type]
-            return [raw_a, *maps_a], [raw_p, *maps_p]
         if self.cores is None:
-            return [self._trunk(anchors)], [self._trunk(positives)]
+            return self._whole(anchors), self._whole(positives)
         raw = _InTiles.apply(self.cores, self._trunk, TILE, torch.cat([anchors, positives]), *self._weights)
         if self._last is None:
             return [raw[: len(anchors)]], [raw[len(anchors) :]]
@@ -70,6 +68,19 @@ class Tiled(nn.Module):
         convolve = partial(self._convolve, convolution)
         raw = _InTiles.apply(self.cores, convolve, WIDE_TILE, _dropped(raw, dropout), *convolution.parameters())
         return [norm(raw[: len(anchors)]).flatten(1)], [norm(raw[len(anchors) :]).flatten(1)]
+
+    def _whole(self, patches: Tensor) -> list[Tensor]:
+        if not self._whole_in_bfloat16:  # a GPU's autocast is the caller's
+            return self._through(patches)
+        with torch.autocast("cpu", torch.bfloat16):
+            found = self._through(patches)
+        return [part.float() for part in found]
+
+    def _through(self, patches: Tensor) -> list[Tensor]:
+        if not self.with_maps:
+            return [self._trunk(patches)]
+        raw, maps = self.network.with_maps(patches)  # type: ignore[operator]
+        return [raw, *maps]
 
 
 def one_worker_per_core() -> ThreadPoolExecutor:
