@@ -176,7 +176,7 @@ def _trained(asked: Reproduction, recipes: Sequence[str], root: Path) -> list[Mo
     for recipe in recipes:
         config = _lasting(asked, RECIPES[recipe].config, root)
         name = f"{recipe}-{root.name}"
-        trainings.append(Training(name, config, runs.place(asked.out, name, config, [root])))
+        trainings.append(Training(name, config, runs.place(asked.out, config, [root])))
     ended = runs.train_all(trainings, [root], jobs=asked.jobs, progress=asked.progress, tell=asked.tell)
     models: list[Model] = []
     for training, one in zip(trainings, ended, strict=True):
