@@ -40,8 +40,8 @@ def grown(small: LightNet, patches: Tensor) -> LightNet:
             conv.weight[:, carried:] = 0
             count = len(old[0].weight)
             conv.weight[:count, :carried] = old[0].weight
-            for mine, theirs in zip(norm.state_dict().values(), old[1].state_dict().values(), strict=True):
-                mine[:count] = theirs if theirs.ndim else mine[:count]
+            for part in ("weight", "bias", "running_mean", "running_var"):
+                getattr(norm, part)[:count] = getattr(old[1], part)
             carried = count
         x = layer(x)
     large.head[1].weight.zero_()
@@ -60,7 +60,7 @@ def _undo(norm: nn.BatchNorm2d, x: Tensor) -> None:
 def main(weights: str, data: Path, out: str) -> None:
     small = loading.network(weights).eval()
     patches = datasets.find_patches(data).load(data, 32).patches[:PATCHES]
-    some = torch.from_numpy(patches[:])[:, None].float()
+    some = torch.tensor(patches)[:, None].float()
     large = grown(small, some)
     with torch.no_grad():
         print(f"the largest difference of raw descriptors: {float((small(some) - large(some)).abs().max()):.3g}")
