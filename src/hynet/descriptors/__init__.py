@@ -66,7 +66,7 @@ DESCRIPTORS: dict[str, DescriptorPart] = with_plugins(
         "l2net": _network("l2net:L2Net", "the layout of L2-Net (Tian 2017), HardNet and SOSNet"),
         "tfeat": _network("tfeat:TFeat", "two convolutions, one full layer (Balntas 2016)"),
         "hardtfeat": _network("tfeat:HardTFeat", "TFeat's layout trained with HardNet's loss (Mishchuk 2017)"),
-        "lightnet": _network("lightnet:LightNet", "a ninth of HyNet's arithmetic, for CPUs"),
+        "lightnet": _network("lightnet:LightNet", "a fifth of HyNet's arithmetic, for CPUs"),
         "desdis": _network("desdis:DesDis", "small networks taught by a large one (Liu 2024)"),
         "sift": _handmade("sift:SIFT", "gradient histograms of the patch (Lowe 2004)"),
         "rootsift": _handmade("sift:RootSIFT", "SIFT under Hellinger's distance (Arandjelovic 2012)"),
