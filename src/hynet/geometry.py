@@ -166,7 +166,7 @@ def fundamental(first: Array, second: Array, threshold: float, *, seed: int = 0)
 
 
 # In a process of its own: DEGENSAC takes random numbers from libc, which every thread of a process draws from.
-DEGENSAC = Helper()
+DEGENSAC = Helper(imports="pydegensac")
 
 
 def degensac(first: Array, second: Array, **options: Any) -> tuple[Array, Array]:

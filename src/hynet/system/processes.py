@@ -37,10 +37,14 @@ class EndedEarly(HynetError, RuntimeError):
 class Helper:
     """A Python process that calls functions for us, one at a time; threads may share it."""
 
-    def __init__(self, memory: int | None = None, threads: int | None = None) -> None:
-        """memory: bytes of data it may hold, where the system can limit that; threads: those that compute in it."""
+    def __init__(self, memory: int | None = None, threads: int | None = None, *, imports: str | None = None) -> None:
+        """memory: bytes of data it may hold, where the system can limit that; threads: those that compute in it.
+
+        imports: a module that it has ready when the first call comes.
+        """
         self._memory = memory
         self._threads = threads
+        self._imports = imports
         self._process: subprocess.Popen[bytes] | None = None
         self._over = False
         self._owner = os.getpid()
@@ -54,8 +58,8 @@ class Helper:
             self._lock = threading.RLock()
         with self._lock:
             if not self._over and (self._process is None or self._process.poll() is not None):
-                program = "import sys; sys.path[:] = {!r}; from {} import serve; serve({}, {}, {})"
-                command = program.format(sys.path, __name__, os.getpid(), self._memory, self._threads)
+                program = "import sys; sys.path[:] = {!r}; from {} import serve; serve({}, {}, {}, {!r})"
+                command = program.format(sys.path, __name__, os.getpid(), self._memory, self._threads, self._imports)
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", command],
                     stdin=subprocess.PIPE,
@@ -171,7 +175,7 @@ def one_by_one(items: Iterable[Item]) -> Iterator[Item]:
         yield item
 
 
-def serve(parent: int, memory: int | None = None, threads: int | None = None) -> None:
+def serve(parent: int, memory: int | None = None, threads: int | None = None, imports: str | None = None) -> None:
     """The life of a helper: read a call, answer it, until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the parent, which ends us
     global _answers
@@ -182,6 +186,9 @@ def serve(parent: int, memory: int | None = None, threads: int | None = None) ->
     if threads is not None:
         use_cores(threads)
     threading.Thread(target=end_with, args=(parent,), daemon=True).start()
+    if imports is not None:
+        with suppress(ImportError):  # the call that needs it says so
+            importlib.import_module(imports)
     while True:
         try:
             function, values, options = pickle.load(calls)
