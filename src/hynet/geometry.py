@@ -260,7 +260,7 @@ def _poselib_camera(K: Array) -> dict[str, object]:
 
 def _distinct(first: Array, second: Array) -> int:
     """How many matches differ: one match fifty times fixes no model."""
-    return len(np.unique(np.hstack([first, second]), axis=0))
+    return len(set(map(tuple, np.hstack([first, second]).tolist())))
 
 
 def _nothing(points: Array) -> Found:

@@ -75,7 +75,7 @@ def octaves(image: Array) -> Iterator[Array]:
     planes = np.empty((LAYERS + 3, 2 * height, 2 * width), np.float32)
     memory = planes.ravel()
     doubled = cv2.warpAffine(
-        image.astype(np.float32) / 255,
+        np.divide(image, 255, dtype=np.float32),
         to_half,
         (2 * width, 2 * height),
         dst=planes[-1],
@@ -142,7 +142,9 @@ def _refined(stack: Array, places: Array) -> Array:
         near = ~there & (np.abs(away) < max(stack.shape)).all(1)
         going = going[near] + np.rint(away[near]).astype(np.int64)
         going = going[(going >= [1, BORDER, BORDER]).all(1) & (going <= limits).all(1)]
-    return np.unique(np.concatenate(found), axis=0)  # two may have moved to one place
+    table = np.concatenate(found)
+    table = table[np.lexsort(table.T[::-1])]
+    return table[(np.diff(table, axis=0, prepend=np.nan) != 0).any(1)]  # two may have moved to one place
 
 
 def _derivatives(stack: Array, places: Array) -> tuple[Array, Array, Array]:
