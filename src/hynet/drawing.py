@@ -167,7 +167,12 @@ def save(picture: Array, path: str | Path) -> None:
     if Path(path).suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
         raise BadInput(f"cannot write a picture as {Path(path).name!r}; let its name end in .png, .jpg or .webp.")
     with whole(path) as temporary:
-        Image.fromarray(picture).save(temporary, compress_level=1)  # of PNG: a third of the time, a tenth larger
+        if (
+            temporary.suffix.lower() == ".png"
+        ):  # OpenCV's takes half the time of Pillow's fastest, and is a quarter larger
+            temporary.write_bytes(cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))[1].tobytes())
+        else:
+            Image.fromarray(picture).save(temporary)
 
 
 def write(canvas: Array, words: str, place: tuple[int, int], width: int, size: int = 15) -> None:
