@@ -167,9 +167,7 @@ def save(picture: Array, path: str | Path) -> None:
     if Path(path).suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
         raise BadInput(f"cannot write a picture as {Path(path).name!r}; let its name end in .png, .jpg or .webp.")
     with whole(path) as temporary:
-        if (
-            temporary.suffix.lower() == ".png"
-        ):  # OpenCV's takes half the time of Pillow's fastest, and is a quarter larger
+        if temporary.suffix.lower() == ".png":  # OpenCV's takes half of Pillow's time, and a quarter more bytes
             temporary.write_bytes(cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))[1].tobytes())
         else:
             Image.fromarray(picture).save(temporary)

@@ -6,6 +6,7 @@ command's file is imported, so `hynet --help` answers at once.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import json
@@ -100,6 +101,8 @@ def main(args: list[str] | None = None) -> int:
             _log_to_stderr()
         report = _call(args[0], args[1:])
         print(json.dumps(report.data) if as_json else report.text, flush=True)
+        if as_program:
+            gc.freeze()  # or Python would look through all that was ever imported before it ends
         return _complain(report.problem) if report.problem else 0
     except HynetError as error:
         return _complain(str(error))
