@@ -58,6 +58,12 @@ def test_a_helper_answers_and_raises_as_the_function_does():
         assert helper.call("operator:add", "a", "b") == "ab"  # and is still there
 
 
+@pytest.mark.parametrize("module", ["colorsys", "no_such_module"])
+def test_a_helper_has_imported_what_it_was_told_to_before_the_first_call_and_lives_without_it(module):
+    with Helper(imports=module) as helper:
+        assert helper.call("builtins:eval", "'colorsys' in __import__('sys').modules") is (module == "colorsys")
+
+
 def test_a_helper_that_crashes_is_told_and_replaced():
     with Helper() as helper:
         with pytest.raises(EndedEarly, match="SIGSEGV"):
