@@ -105,8 +105,8 @@ def _turn(likeness: Array, first_angle: Array, second_angle: Array) -> float | N
         return None
     best = likeness.argmax(1)
     rows = np.flatnonzero(likeness.argmax(0)[best] == np.arange(len(likeness)))
-    change = second_angle[best[rows]] - first_angle[rows]
-    apart = np.abs((change[:, None] - change[None] + np.pi) % (2 * np.pi) - np.pi)
+    change = (second_angle[best[rows]] - first_angle[rows]) % (2 * np.pi)
+    apart = np.pi - np.abs(np.abs(change[:, None] - change[None]) - np.pi)  # the shorter way around
     agree = (apart < WINDOW).sum(1)
     if not len(rows) or agree.max() < max(AGREE, CHANCE * len(rows) * WINDOW / np.pi):
         return None
