@@ -18,6 +18,9 @@ from .tables import read_tables
 
 Pair = tuple[str, str]  # names of two photos
 
+# Samples at least, of which COLMAP takes 100: it goes on until it is sure anyway. docs/reconstruction.md compares them.
+LEAST_TRIALS = 50
+
 
 @dataclass(frozen=True)
 class Funnel:
@@ -176,6 +179,7 @@ def verify_pair(first: Verifiable, second: Verifiable, matches: Array) -> Any:
     colmap = pycolmap()
     options = colmap.TwoViewGeometryOptions()
     options.ransac.random_seed = SEED
+    options.ransac.min_num_trials = LEAST_TRIALS
     return colmap.estimate_two_view_geometry(
         first.camera, first.points, second.camera, second.points, matches.astype(np.uint32), options
     )
