@@ -98,7 +98,7 @@ def octaves(image: Array) -> Iterator[Array]:
 
 
 def _extrema(stack: Array, least: float) -> Array:
-    """(N, 3) layer, row and column of the values beyond `least` that are the largest or smallest of the 27 around them."""
+    """(N, 3) layer, row and column of the values, beyond `least`, that are the largest or smallest of 27."""
     layers, height, width = stack.shape
     window, found = np.ones((3, 3), np.uint8), [np.zeros(0, np.int64)]
     for layer in range(1, layers - 1):
