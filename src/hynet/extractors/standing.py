@@ -21,7 +21,7 @@ from .patchwise import Extractor
 
 LOOKING = "looking how the photos stand"  # the step, as progress names it
 PHOTOS = 24  # of a collection, evenly through it
-LONGEST, KEYPOINTS = 640, 384  # pixels and keypoints of each: enough to tell a turn, at a tenth of the time of all
+LONGEST, KEYPOINTS = 480, 384  # pixels and keypoints of each: enough to tell a turn, at a tenth of the time of all
 WINDOW = np.radians(20)  # around the commonest change of angle
 AGREE, CHANCE = 10, 3.0  # matches of one change of angle, and times as many as chance would give
 # Upright keypoints bear some 20 degrees. Of the pairs that show a turn or none, so many may be turned by more than so
