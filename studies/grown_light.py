@@ -1,4 +1,4 @@
-"""Weights of a narrower or shallower LightNet -> weights of today's that say the same, to be trained on.
+"""Weights of a narrower or shallower LightNet -> weights of today's that say nearly the same, to be trained on.
 
 Usage: python studies/grown_light.py SMALL.safetensors SET GROWN.safetensors
 

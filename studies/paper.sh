@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # The studies of docs/paper.md and their figures, the shortest first. Run it again to go on where it stopped.
 # Usage: studies/paper.sh SETS EVAL OUT      SETS holds open/ and choose/ (patch_sets.sh), EVAL holds homography/
-# Every row is scored on 25,000 pairs of choose/ and on 500 patches of each sequence: two minutes of a core.
 # JOBS=1 studies/paper.sh ...                one run at a time; by default one a core
 # ONLY="losses sosr" studies/paper.sh ...    these studies only, and the figures that they allow
+# Every row is scored on 25,000 pairs of choose/ and on 500 patches of each sequence: two minutes of a core.
 set -euo pipefail
 sets=$1 eval=$2 out=$3
 if [ ! -d "$out/stacks" ]; then
+  rm -rf "$out/stacks.part"
   python "$(dirname "$0")/fewer_patches.py" "$eval/homography" "$out/stacks.part"
   mv "$out/stacks.part" "$out/stacks"
 fi

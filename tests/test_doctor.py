@@ -160,7 +160,8 @@ def test_photos_of_another_place_are_told_once_and_what_to_do_with_them(tmp_path
     text = examine(folder).text()
     _, told = text.split("p4.jpg, p5.jpg, p6.jpg and 3 more are missing, outside the model: ")
     sentence, first, *_ = told.splitlines()
-    assert sentence == "Nothing links this group of 6 photos to the model: they seem to be of another place."
+    around = "Nothing links the group of 6 photos around p4.jpg to the model"
+    assert sentence == f"{around}: they seem to be of another place."
     assert "reconstruct them by themselves" in first
     assert "missing, " not in told
 

@@ -8,7 +8,7 @@ import pytest
 
 from hynet.datasets import synthetic
 from hynet.detectors import DETECTORS
-from hynet.detectors.dog import DoG
+from hynet.detectors.dog import DoG, _to_extremum
 from hynet.detectors.selection import best
 from hynet.errors import BadInput
 from hynet.types import Keypoints
@@ -129,3 +129,18 @@ def test_an_empty_or_tiny_photo_has_no_keypoints(image, spread):
 def test_a_detector_that_keeps_nothing_is_refused():
     with pytest.raises(BadInput, match="at least 1"):
         DoG(max_keypoints=0)
+
+
+def test_the_way_to_an_extremum_is_what_a_solver_says():
+    random = np.random.default_rng(0)
+    bend, slope = random.normal(size=(20, 3, 3)), random.normal(size=(20, 3))
+    bend = bend + bend.swapaxes(1, 2)
+    bend[-1] = 0.0  # flat: there is no way
+    found = _to_extremum(slope.T, bend.transpose(1, 2, 0)).T
+    np.testing.assert_allclose(found[:-1], -np.linalg.solve(bend[:-1], slope[:-1, :, None])[:, :, 0], rtol=1e-8)
+    assert np.isinf(found[-1]).all()
+
+
+def test_no_keypoint_is_found_twice():
+    found = DoG(max_keypoints=5000, upright=True)(synthetic.texture((240, 320), seed=3))
+    assert len(np.unique(found.frames.reshape(len(found), -1), axis=0)) == len(found) > 100

@@ -86,8 +86,9 @@ def test_extract_stops_soon_and_goes_on(one_slow, tmp_path, by, code, jobs):
     command += ["--max-keypoints", "100", "--orientation", "upright"]
     ended = stop(command, by, lambda: any(tmp_path.glob("features.h5.parts/*.part.npz")))
     assert ended.returncode == code
-    assert ended.stderr.startswith("hynet: stopped; the features of ")
-    assert ended.stderr.endswith(" of 5 photos are kept; run the same command again to go on.\n")
+    last = ended.stderr.splitlines(keepends=True)[-1]  # on a busy machine, progress was told before
+    assert last.startswith("hynet: stopped; the features of ")
+    assert last.endswith(" of 5 photos are kept; run the same command again to go on.\n")
     assert not out.exists()
     (one_slow / "z.png").unlink()
     assert main(command) == 0
@@ -105,9 +106,8 @@ def test_mapping_can_be_stopped_and_a_second_run_is_the_undisturbed_one(photos, 
     ]
     ended = stop(commands[0], signal.SIGINT, lambda: (models[0] / ".mapping").exists())
     assert ended.returncode == 130
-    assert (
-        ended.stderr == f"hynet: stopped; what is done is kept in {models[0]}; run the same command again to go on.\n"
-    )
+    kept = f"hynet: stopped; what is done is kept in {models[0]}; run the same command again to go on."
+    assert ended.stderr.splitlines()[-1] == kept
     assert not (models[0] / "table.json").exists()
     for command in commands:
         assert main(command) == 0

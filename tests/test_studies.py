@@ -17,6 +17,8 @@ from hynet.benchmarks.studies import orderings, plans, runs, scoring
 from hynet.benchmarks.studies.plans import PLANS, Ordering
 from hynet.cli import main
 from hynet.datasets import synthetic
+from hynet.losses import LOSSES
+from hynet.system.parts import Part
 from hynet.training import batches, loop
 from hynet.training.recipes import HYNET, RECIPES
 
@@ -275,6 +277,22 @@ def test_the_search_for_a_margin_and_the_grid_share_runs(sets):
     cell = next(row.config for row in plans.grid().rows if row.name == plans.cell_name(2.0, 0.8))
     budgeted = runs.with_budget(cell, runs.Budget(200, 4), 0)
     assert runs.place(sets, tried, [sets / "train"]) == runs.place(sets, budgeted, [sets / "train"])
+
+
+def test_pairs_that_the_validation_set_does_not_list_are_told_before_anything_is_trained(sets, tmp_path, capsys):
+    assert main(command(sets, "rivals", tmp_path / "study", "--pairs", "7")) == 2
+    assert "m50_7_7_0.txt" in capsys.readouterr().err
+    assert not (tmp_path / "study" / "runs").exists()
+
+
+def noisy(raw_a, raw_p, *, noise=0.7):
+    """A loss whose option is called as a setting of the training."""
+
+
+def test_an_option_of_a_loss_is_no_setting_of_the_training(sets, monkeypatch):
+    monkeypatch.setitem(LOSSES, "noisy", Part(f"{__name__}:noisy", ""))
+    spelt = runs.with_budget(replace(HYNET, loss="noisy"), runs.Budget(1, 4), 0)
+    assert (spelt.noise, spelt.loss_options) == (HYNET.noise, {"noise": 0.7})
 
 
 def test_every_row_computes_in_the_precision_of_the_budget_and_has_its_own_folder_for_it(sets):

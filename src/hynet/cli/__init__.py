@@ -74,7 +74,7 @@ EVERYWHERE = ("--json", "-v", "--verbose")
 
 
 def main(args: list[str] | None = None) -> int:
-    """Run one command; 0 on success, 2 on bad input with one sentence on stderr, 130 on Ctrl-C, 143 on SIGTERM."""
+    """Run one command; 0 on success, 2 with a sentence on stderr where any input was bad, 130 or 143 if interrupted."""
     # Threads that spin while they wait are several times slower than sleeping ones where a core is shared.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     warnings.filterwarnings("ignore", module="PIL")  # broken EXIF is no news to a user whose photo was read
@@ -88,10 +88,10 @@ def main(args: list[str] | None = None) -> int:
         if args[:1] == ["help"]:
             args = [*args[1:2], "--help"]
         if not args or args[0] in ("-h", "--help"):
-            print(_overview())
+            _say(_overview())
             return 0
         if args[0] in ("-V", "--version"):
-            print(json.dumps({"version": __version__}) if as_json else f"hynet {__version__}")
+            _say(json.dumps({"version": __version__}) if as_json else f"hynet {__version__}")
             return 0
         if args[0] not in COMMANDS:
             return _complain(
@@ -100,20 +100,24 @@ def main(args: list[str] | None = None) -> int:
         if verbose:
             _log_to_stderr()
         report = _call(args[0], args[1:])
-        print(json.dumps(report.data) if as_json else report.text, flush=True)
+        _say(json.dumps(report.data) if as_json else report.text)
         if as_program:
             gc.freeze()  # or Python would look through all that was ever imported before it ends
         return _complain(report.problem) if report.problem else 0
     except HynetError as error:
         return _complain(str(error))
-    except BrokenPipeError:  # `hynet ... | head` has read enough
-        leave_stdout()
-        return 0
     except (OSError, MemoryError) as error:
         leave_stdout()
         return _complain(refusal(error))
     except KeyboardInterrupt as stop:
         return stopped(stop, args, at_once=as_program)
+
+
+def _say(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # `hynet ... | head` has read enough
+        leave_stdout()
 
 
 def _call(name: str, args: list[str]) -> Report:

@@ -20,8 +20,8 @@ import tyro
 from ..errors import BadInput, need
 from ..patchsets import build as patchsets
 from ..patchsets.kept_apart import in_two, link
-from ..sfm.run_folder import says_what_is_kept
 from ..system.files import make_folder
+from ..system.interruptions import says_what_is_kept
 from ..system.locks import alone
 from ..training.adapting import Adapted, adapt, check_model
 from ..training.card import share

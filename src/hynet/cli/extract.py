@@ -22,7 +22,7 @@ from ..extractors.collecting import WATCHDOG, Collected, extract_collection
 from ..extractors.folder import extract_all
 from ..extractors.patchwise import LONGEST
 from ..extractors.settings import Settings
-from ..images import NO_PHOTO
+from ..images import is_absence
 from ..system.cluster import open_cluster
 from ..system.machine import cores
 from . import Report
@@ -151,7 +151,7 @@ def _told(done: Collected, out: str) -> Report:
 
 def _absence(unreadable: Mapping[str, str]) -> str:
     """That photos were asked for which are not there: unlike a broken one, a wrong path is a mistake in the command."""
-    absent = [name for name, why in unreadable.items() if why.startswith(NO_PHOTO)]
+    absent = [name for name, why in unreadable.items() if is_absence(why)]
     if not absent:
         return ""
     who = f"{absent[0]} is" if len(absent) == 1 else f"{absent[0]} and {len(absent) - 1} more are"

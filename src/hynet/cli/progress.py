@@ -127,8 +127,8 @@ def _line(steps: _Steps, seconds: float) -> str:
     parts = [f"{_duration(seconds)}: {steps.what}"]
     if steps.total > 1:
         parts.append(f"{steps.done:,} of {steps.total:,}")
-    if steps.left:
-        parts.append(f"{_duration(steps.left)} left")
+    if left := steps.left:  # asked once: another thread goes on meanwhile
+        parts.append(f"{_duration(left)} left")
     return ", ".join(parts)
 
 

@@ -31,8 +31,9 @@ def listen_to_sigterm() -> None:
 
 def stopped(stop: KeyboardInterrupt, args: Sequence[str], at_once: bool) -> int:
     """Say it and give the exit code, or leave `at_once`: threads in the middle of a photo would hold us up."""
-    kept = getattr(stop, "__notes__", [])
-    print(f"hynet: {'; '.join(['stopped', *kept, *([_go_on(args)] if kept else [])])}.", file=sys.stderr, flush=True)
+    notes = getattr(stop, "__notes__", [])
+    said = ["stopped", *notes, _go_on(args)] if notes else ["stopped"]
+    print(f"hynet: {'; '.join(said)}.", file=sys.stderr, flush=True)
     code = 128 + (signal.SIGTERM if isinstance(stop, Terminated) else signal.SIGINT)
     if at_once:
         atexit._run_exitfuncs()  # as at any end, but for waiting for threads

@@ -33,7 +33,10 @@ class LightNet(Network):
         if "light1.0.weight" not in weights or "head.1.weight" not in weights:
             return None
         names = takewhile(weights.__contains__, (f"light{number}.0.weight" for number in count(1)))
-        network = cls(widths=[len(weights[name]) for name in names])
+        widths = [len(weights[name]) for name in names]
+        if len(widths) < 3:
+            raise RuntimeError("the third layer halves the side, and is missing")
+        network = cls(widths=widths)
         network.load_state_dict(weights)
         return network
 

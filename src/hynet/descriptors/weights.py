@@ -112,7 +112,7 @@ def recognised(weights: Any, source: str) -> Any:
     for row in DESCRIPTORS.values():
         try:
             found = _asked(row, weights)
-        except RuntimeError:  # torch's, whose message lists every key
+        except (RuntimeError, TypeError):  # torch's, whose message lists every key; a layer that is one number
             raise BadWeights(
                 f"{source} looks like {row.name}, but its layers are not all there, or not of its size."
             ) from None

@@ -120,7 +120,7 @@ def _refined(stack: Array, places: Array) -> Array:
     going = places
     for _ in range(MOVES):
         value, slope, bend = _derivatives(stack, going)
-        away = _to_top(slope, bend)  # (3, n) layers, rows, columns
+        away = _to_extremum(slope, bend)  # (3, n) layers, rows, columns
         there = (np.abs(away) < 0.5).all(0)
         trace, area = bend[1, 1] + bend[2, 2], bend[1, 1] * bend[2, 2] - bend[1, 2] ** 2
         kept = there & (area > 0) & (EDGE * trace**2 < (EDGE + 1) ** 2 * area)
@@ -157,12 +157,12 @@ def _derivatives(stack: Array, places: Array) -> tuple[Array, Array, Array]:
     return middle, slope, bend
 
 
-def _to_top(slope: Array, bend: Array) -> Array:
+def _to_extremum(slope: Array, bend: Array) -> Array:
     """(3, N) from each place to where the slope (3, N) is zero, by the inverse of the bend (3, 3, N), written out:
     a solver called for each place would take ten times as long. Infinite where there is none."""
-    (a, b, c), (_, d, e), (_, _, f) = bend
+    (a, b, c), (_, d, e), (_, _, f) = bend  # which is symmetric; ab is the cofactor of b, and so on
     ab, ac, bc = c * e - b * f, b * e - c * d, b * c - a * e
     cofactors = np.stack([d * f - e * e, ab, ac, ab, a * f - c * c, bc, ac, bc, a * d - b * b]).reshape(bend.shape)
     determinant = a * cofactors[0, 0] + b * ab + c * ac
-    top = np.full(slope.shape, np.inf)
-    return np.divide(-(cofactors * slope).sum(1), determinant, out=top, where=np.abs(determinant) > 1e-20)
+    nowhere = np.full(slope.shape, np.inf)
+    return np.divide(-(cofactors * slope).sum(1), determinant, out=nowhere, where=np.abs(determinant) > 1e-20)

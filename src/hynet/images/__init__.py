@@ -46,6 +46,11 @@ _LOG = logging.getLogger(__name__)
 _OPENING = threading.Lock()
 
 
+def is_absence(why: str) -> bool:
+    """Whether this sentence of an UnreadableImage says that there is no such photo, rather than a broken one."""
+    return why.startswith(NO_PHOTO)
+
+
 def read(source: Any) -> Array:
     """A photo as (H, W) uint8 grey, turned upright as its EXIF says; alpha is ignored, of an animation the first frame.
 

@@ -23,11 +23,11 @@ from typing import Any
 
 from .. import colmap
 from ..errors import BadInput, CannotWrite, DataNotFound, HynetError, MissingExtra
-from ..sfm.run_folder import says_what_is_kept
 from ..system import fingerprints
 from ..system.batches import Batch, Failed, done
 from ..system.cluster import Cluster
 from ..system.files import make_folder
+from ..system.interruptions import says_what_is_kept
 from ..system.locks import alone
 from ..system.machine import cores, use_cores
 from ..system.processes import end_with, one_by_one

@@ -25,6 +25,7 @@ from ..matchers.nearest import Nearest, check_ratio
 from ..system import fingerprints
 from ..system.cluster import Cluster
 from ..system.files import as_path, make_folder
+from ..system.interruptions import says_what_is_kept
 from ..system.locks import alone
 from ..system.machine import cores
 from ..types import Progress, silent
@@ -32,7 +33,7 @@ from . import pairs as pairing
 from .mapping import Reconstructed, map_folder
 from .matches import match_all
 from .rounds import ALL_PAIRS, match_in_rounds
-from .run_folder import check_photos, note_of_run, says_what_is_kept, write_json
+from .run_folder import check_photos, note_of_run, write_json
 
 _LOG = logging.getLogger(__name__)
 

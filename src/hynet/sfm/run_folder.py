@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,6 @@ from ..colmap import MODEL_FILES
 from ..errors import BadData, BadInput
 from ..system import fingerprints
 from ..system.files import whole
-
-
-@contextmanager
-def says_what_is_kept(out: Path) -> Iterator[None]:
-    """An interruption says what is kept."""
-    try:
-        yield
-    except KeyboardInterrupt as stop:
-        stop.add_note(f"what is done is kept in {out}")
-        raise
 
 
 def note_of_run(

@@ -187,7 +187,7 @@ def serve(parent: int, memory: int | None = None, threads: int | None = None, im
         use_cores(threads)
     threading.Thread(target=end_with, args=(parent,), daemon=True).start()
     if imports is not None:
-        with suppress(ImportError):  # the call that needs it says so
+        with suppress(Exception):  # the call that needs it brings the error back
             importlib.import_module(imports)
     while True:
         try:

@@ -32,7 +32,8 @@ class Tiled(nn.Module):
     """A network, ready to be trained fast: what it does to each patch by itself is done tile by tile.
 
     BatchNorm looks at the whole batch: HyNet has it only at its end, so that all before it runs in tiles.
-    Networks with BatchNorm further down, and networks on a GPU, run whole; in bfloat16 torch rounds their convolutions.
+    Networks with BatchNorm further down, and networks on a GPU, run whole; in bfloat16 by torch's autocast, which
+    rounds what is between convolutions too, and only where the processor has it.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class Tiled(nn.Module):
         layers, self._last = _split(network) if on_cpu else ([], None)
         self.cores = one_worker_per_core() if layers and not with_maps else None
         self._weights = [weight for layer in layers for weight in layer.parameters()]
-        self._whole_in_bfloat16 = bfloat16 and on_cpu and self.cores is None
+        self._whole_in_bfloat16 = bfloat16 and on_cpu and self.cores is None and has_bfloat16()
         self._convolve: Convolve = partial(_in_bfloat16, native=has_bfloat16()) if bfloat16 else nn.Conv2d.__call__
         self._trunk: Work = _fused(layers, self._convolve) if layers else network.__call__
         if compiled and on_cpu and has_compiler():

@@ -97,10 +97,10 @@ def with_budget(
 
 def _spelt_out(config: TrainConfig) -> TrainConfig:
     """With every option of its loss, so that a margin left out and the same one given are one run."""
-    settled = options(choose(LOSSES, config.loss, "loss").imported()) | config.options_of_the_loss()
-    named = {one.name for one in fields(config)}
-    own = {name: value for name, value in settled.items() if name in named}
-    others = {name: value for name, value in settled.items() if name not in named}
+    spelt = options(choose(LOSSES, config.loss, "loss").imported()) | config.options_of_the_loss()
+    named = {one.name for one in fields(config) if "of" in one.metadata}  # as options_of_the_loss
+    own = {name: value for name, value in spelt.items() if name in named}
+    others = {name: value for name, value in spelt.items() if name not in named}
     return replace(config, **own, loss_options=others)
 
 
@@ -161,7 +161,7 @@ def _train(data: Sequence[Path], validate: Path | None, training: Training) -> N
     told: dict[str, Any] = {"steps": training.steps}
     sets = [validate] if training.validated and validate is not None else []
     try:
-        ended = train(training.config, data, training.out, validate=sets, resume=True, recipe_name=training.out.name)
+        ended = train(training.config, data, training.out, validate=sets, resume=True, recipe_name=training.config.loss)
         told["fpr95"] = next(iter(ended.last_validation.values()), None)
     except Diverged as error:  # the other rows are worth having
         told["diverged"] = str(error)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ... import datasets
 from ...errors import BadInput, choose, need
 from ...training.configuration import TrainConfig
 from ...types import Progress, silent
@@ -58,6 +59,7 @@ def ablate(asked: Ablation, progress: Progress = silent, tell: Tell = lambda lin
         if row.config is not None:
             loss_function(row.config)  # alphas and margins that no loss takes are told now, not after hours
     _check_test(asked.test)
+    datasets.test_pairs(asked.validate, asked.pairs)  # raises where there are not so many
     check_apart(list(asked.data), [asked.validate], "Give another set to --validate.")
     margins = _search(plan, asked, progress, tell)
     plan = replace(plan, rows=[_with_margin(row, margins) for row in plan.rows])

@@ -143,8 +143,10 @@ def _reason(funnel: StageCounts, photo: PhotoCounts, links: Sequence[_Link], gro
     if not any(partner.registered for partner in partners):
         if any(funnel.photos[row].registered for row in group):
             return "outside the model", f"The {len(partners)} photos it is verified with are missing too ({links[0]})."
+        first = funnel.photos[min(group)].name  # the sentence is the same for all of a group, and for no other
         return "outside the model", (
-            f"Nothing links this group of {len(group)} photos to the model: they seem to be of another place."
+            f"Nothing links the group of {len(group)} photos around {first} to the model: "
+            "they seem to be of another place."
         )
     if photo.seen < POSE_POINTS:
         few = f"only {photo.seen}" if photo.seen else "none"

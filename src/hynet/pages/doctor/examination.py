@@ -16,7 +16,7 @@ from .funnel import STAGES, StageCounts, count
 
 DATABASE = "database.db"
 FLAT = ("planar", "panoramic", "planar or panoramic")  # geometries of pairs that show no depth
-MOST_LISTED = 40  # photos in the text, the worst first
+MOST_LISTED = 40  # in the text, the worst first
 NAMED = 3  # of photos that are missing for the same reason
 
 
