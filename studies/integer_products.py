@@ -2,6 +2,7 @@
 `hynet.match` finds them, and from an 8-bit product of ONNX Runtime.
 
 Usage: OMP_NUM_THREADS=1 python studies/integer_products.py A.jpg B.jpg [--model light] [--keypoints 2048 10000]
+       python studies/integer_products.py --write src/hynet/matchers/product.onnx
 
 "best two": of each row the best two of the 8-bit product, in the order of their products in floats; a better one may be
 missed. "certain": of each row as many as --listed, and whatever the rounding could hide is computed in floats, so that
@@ -18,6 +19,7 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -27,6 +29,7 @@ from onnx import helper
 
 import hynet
 from hynet.matchers.nearest import nearest
+from hynet.matchers.rounded import LEFT
 from hynet.system.onnx_runtime import session
 
 TILE = 2**22  # numbers of the product at once
@@ -57,18 +60,18 @@ class Quantised:
         return cls(codes, float(scale), float(error) + tiny, float(along.max()) + tiny, float(squares.max() ** 0.5))
 
 
-def product_session() -> Any:
-    """uint8 around 128 times int8: the one that is fast in ONNX Runtime (two signed ones take ten times as long)."""
+def product_model(middle: int) -> bytes:
+    """uint8 around the middle times int8, which is fast in ONNX Runtime: two signed ones take ten times as long."""
     kind, make = onnx.TensorProto, helper.make_tensor_value_info
     takes = [make("a", kind.UINT8, ["n", "d"]), make("b", kind.INT8, ["d", "m"])]
-    zero = helper.make_tensor("zero", kind.UINT8, [], [128])
+    zero = helper.make_tensor("zero", kind.UINT8, [], [middle])
     node = helper.make_node("MatMulInteger", ["a", "b", "zero"], ["c"])
     graph = helper.make_graph([node], "product", takes, [make("c", kind.INT32, ["n", "m"])], [zero])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9)
-    return session(model.SerializeToString(), threads=1)
+    return model.SerializeToString()
 
 
-SESSION = product_session()
+SESSION = session(product_model(128), threads=1)
 
 
 def products(a: Quantised, b: Quantised) -> Any:
@@ -172,11 +175,15 @@ def milliseconds(act: Callable[..., object], *values: Any) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("photos", nargs=2)
+    parser.add_argument("photos", nargs="*")
+    parser.add_argument("--write", type=Path, help="the product that src/hynet/matchers/product.onnx holds")
     parser.add_argument("--model", default="light")
     parser.add_argument("--keypoints", type=int, nargs="+", default=[2048, 10_000])
     parser.add_argument("--listed", type=int, default=8)
     asked = parser.parse_args()
+    if asked.write:
+        asked.write.write_bytes(product_model(LEFT + 1))
+        return
     print("| keypoints | floats, ms | 8-bit product alone | best two | certain | rows, columns in floats | the same |")
     print("|---|---|---|---|---|---|---|")
     for count in asked.keypoints:

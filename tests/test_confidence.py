@@ -12,9 +12,10 @@ from hynet import drawing, geometry
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
 from hynet.extractors.patchwise import Extractor
+from hynet.matchers import rounded
 from hynet.matchers.confidence import same_place
 from hynet.matchers.consensus import Consensus
-from hynet.matchers.nearest import match
+from hynet.matchers.nearest import match, nearest
 from hynet.matchers.verification import verify
 from hynet.types import Features, Keypoints, Matches
 
@@ -144,3 +145,27 @@ def test_hundreds_of_improbable_matches_do_not_make_a_place():
 def test_confidences_that_are_too_few_are_refused():
     with pytest.raises(BadInput, match="as many confidences"):
         Matches(np.zeros((2, 2), np.int64), np.zeros(2), np.zeros(3))
+
+
+def test_whole_numbers_find_nearly_the_matches_of_floats(seen):
+    a, b, second_from_first = seen
+    exact, by_whole_numbers = Consensus()(a, b), Consensus(rounded=True)(a, b)
+    common = {*map(tuple, exact.indices)} & {*map(tuple, by_whole_numbers.indices)}
+    assert len(common) > 0.97 * max(len(exact), len(by_whole_numbers))
+    right = [is_right(a, b, found, second_from_first).sum() for found in (exact, by_whole_numbers)]
+    assert right[1] > 0.98 * right[0]
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (1, 5), (5, 1), (700, 300)])
+def test_whole_numbers_find_copies_whatever_their_number(counts):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(max(counts), 128)).astype(np.float32)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    first, second = rows[: counts[0]], rows[: counts[1]]
+    best, runner_up, best_of_second = rounded.nearest(first, second)
+    same = np.arange(min(counts))
+    assert np.array_equal(best[same], same)
+    assert np.array_equal(best_of_second[same], same)
+    assert (runner_up == -1).all() == (counts[1] == 1)
+    exact = nearest(first, second)[2]
+    assert np.array_equal(best_of_second[best] == np.arange(len(first)), exact[best] == np.arange(len(first)))

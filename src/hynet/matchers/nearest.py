@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import BadInput
 from ..types import Array, Features, Matches, need_features
 from .confidence import confidence, has_scales
+from .rounded import nearest as rounded_nearest
 
 # One tile of the product: 48 MB. Thin tiles waste the matrix product, wide ones the cache.
 TILE_ROWS, TILE_COLUMNS = 1024, 12_288
@@ -31,7 +32,13 @@ class Nearest:
 
 
 def match(
-    a: Features, b: Features, ratio: float | None = None, *, mutual: bool = True, fginn: float | None = None
+    a: Features,
+    b: Features,
+    ratio: float | None = None,
+    *,
+    mutual: bool = True,
+    fginn: float | None = None,
+    rounded: bool = False,
 ) -> Matches:
     """For each feature of `a` its nearest in `b`, sorted by row of `a`; of equal ones the first in `b`.
 
@@ -39,6 +46,7 @@ def match(
     mutual: keep a match only if it is the nearest in both directions.
     fginn: the runner-up is the nearest that lies more than so many pixels from the match ("first geometrically
         inconsistent nearest neighbour"), so that one corner found twice does not count against itself.
+    rounded: by whole numbers (`matchers.rounded`), faster and nearly always the same.
 
     Matches of keypoints that have a size carry the probability that they are right, if they are mutual.
     """
@@ -54,7 +62,7 @@ def match(
     if not len(first) or not len(second):
         return Matches(np.zeros((0, 2), np.int64), np.zeros(0, np.float32))
 
-    best, runner_up, best_of_second = nearest(first, second)
+    best, runner_up, best_of_second = (rounded_nearest if rounded else nearest)(first, second)
     rows = np.arange(len(first))
     if mutual:
         rows = rows[best_of_second[best] == rows]

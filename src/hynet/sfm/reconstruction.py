@@ -125,7 +125,7 @@ def reconstruct(
                 match_all,
                 store,
                 file,
-                matcher=Consensus() if ratio is None else Nearest(ratio),
+                matcher=Consensus(rounded=True) if ratio is None else Nearest(ratio),
                 threads=jobs,
                 matched=matched,
                 cluster=cluster,
