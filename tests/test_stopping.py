@@ -21,7 +21,7 @@ from hynet.cli import main
 from hynet.cli.stopping import stopped
 from hynet.datasets import synthetic
 from hynet.patchsets import build
-from hynet.sfm.run_folder import says_what_is_kept
+from hynet.system.interruptions import says_what_is_kept
 
 SECONDS = 10  # a limit on a busy machine; on an idle one it takes less than two
 
