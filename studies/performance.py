@@ -72,8 +72,9 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.write:
         marked = [name for name in NAMES if f"<!-- {name}: " in asked.write.read_text()]
+        notes = {name: asked.out / f"{name}.json" for name in marked}
         write_tables(
-            asked.write, {name: table(json.loads((asked.out / f"{name}.json").read_text())) for name in marked}
+            asked.write, {name: table(json.loads(note.read_text())) for name, note in notes.items() if note.exists()}
         )
         return
     for folder in (asked.photos, asked.weights):
