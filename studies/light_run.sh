@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The run that becomes `light`: a small network taught by `default`, from the weights that ship, on one core, resumable.
+# The run that becomes `light`: a small network taught by `default`, from trained weights, on one core, resumable.
 # Usage: studies/light_run.sh START OPEN OUT MINUTES     run it again to go on where it stopped
-#   START  weights to go on from, such as `light` or a .safetensors
+#   START  weights to go on from: `light`, or a .safetensors such as grown_light.py makes of fewer layers
 #   OPEN   of patch_sets.sh
 set -euo pipefail
 resume=()
