@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..system.repeating import repeatedly
 from ..types import Progress
 
 EVERY = 1.0  # seconds, of lines of JSON
@@ -102,25 +103,19 @@ def _json_lines() -> Iterator[Progress]:
 @contextmanager
 def _plain_lines() -> Iterator[Progress]:
     """By the clock, not by what is told: COLMAP maps for minutes without a word."""
-    steps, start, news, over = _Steps(), time.monotonic(), threading.Event(), threading.Event()
+    steps, start, news = _Steps(), time.monotonic(), threading.Event()
 
     def progress(done: int, total: int, what: str) -> None:
         steps.begins(done, total, what)
         news.set()
 
     def speak() -> None:
-        while not over.wait(NOW_AND_THEN):
-            if news.is_set() or steps.done < steps.total:  # else it is done, and nobody has said what comes next
-                news.clear()
-                print(_line(steps, time.monotonic() - start), file=sys.stderr, flush=True)
+        if news.is_set() or steps.done < steps.total:  # else it is done, and nobody has said what comes next
+            news.clear()
+            print(_line(steps, time.monotonic() - start), file=sys.stderr, flush=True)
 
-    thread = threading.Thread(target=speak, daemon=True)
-    thread.start()
-    try:
+    with repeatedly(speak, NOW_AND_THEN):
         yield progress
-    finally:
-        over.set()
-        thread.join()
 
 
 def _line(steps: _Steps, seconds: float) -> str:

@@ -13,7 +13,6 @@ import numpy as np
 from ..errors import BadInput
 from ..types import Array, Features, Matches, need_features
 from .confidence import confidence, has_scales
-from .rounded import nearest as rounded_nearest
 
 # One tile of the product: 48 MB. Thin tiles waste the matrix product, wide ones the cache.
 TILE_ROWS, TILE_COLUMNS = 1024, 12_288
@@ -62,7 +61,10 @@ def match(
     if not len(first) or not len(second):
         return Matches(np.zeros((0, 2), np.int64), np.zeros(0, np.float32))
 
-    best, runner_up, best_of_second = (rounded_nearest if rounded else nearest)(first, second)
+    find = nearest
+    if rounded:
+        from .rounded import nearest as find  # brings ONNX Runtime, which matching in floats does without
+    best, runner_up, best_of_second = find(first, second)
     rows = np.arange(len(first))
     if mutual:
         rows = rows[best_of_second[best] == rows]

@@ -7,7 +7,6 @@ out/runs/.../trained.json     is there when the run has ended
 from __future__ import annotations
 
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,11 +22,13 @@ from ...losses.options import options
 from ...system import fingerprints
 from ...system.files import whole
 from ...system.machine import cores
+from ...system.repeating import repeatedly
 from ...system.workers import in_processes
 from ...training.configuration import LENGTHS, Precision, TrainConfig
 from ...types import Progress, silent
 
 TRAINED = "trained.json"
+SHOWN_EVERY = 2.0  # seconds: how far the runs are
 NOT_OF_THE_RUN = ("compiled", "validate_minutes", "checkpoint_minutes", "log_every")  # no pair depends on them
 NOTHING_KEPT = "its weights stopped being finite numbers after the last step, and were not kept."
 Tell = Callable[[str], None]
@@ -193,14 +194,13 @@ def _jobs() -> int:
 def _watched(missing: Sequence[Training], progress: Progress, tell: Tell) -> Iterator[Callable[[Training], None]]:
     """Shows the steps of all runs, read from their logs, and tells of each that ends how long the rest will take."""
     start, total = time.monotonic(), sum(training.steps for training in missing)
-    before, over, ended = sum(map(_steps, missing)), threading.Event(), set[Path]()
+    before, ended = sum(map(_steps, missing)), set[Path]()
 
     def done() -> int:
         return sum(training.steps if training.out in ended else _steps(training) for training in missing)
 
     def show() -> None:
-        while not over.wait(2):
-            progress(done(), total, f"training, {len(ended)} of {len(missing)} runs done")
+        progress(done(), total, f"training, {len(ended)} of {len(missing)} runs done")
 
     def told(training: Training) -> None:
         ended.add(training.out)
@@ -208,13 +208,8 @@ def _watched(missing: Sequence[Training], progress: Progress, tell: Tell) -> Ite
         seconds = (time.monotonic() - start) * (total - steps) / max(steps - before, 1)
         tell(f"{training.name}: {training.steps} steps; {len(ended)} of {len(missing)} runs, {_duration(seconds)} left")
 
-    thread = threading.Thread(target=show, daemon=True)
-    thread.start()
-    try:
+    with repeatedly(show, SHOWN_EVERY):
         yield told
-    finally:
-        over.set()
-        thread.join()
 
 
 @contextmanager
