@@ -18,7 +18,7 @@ from .tables import read_tables
 
 Pair = tuple[str, str]  # names of two photos
 
-# Samples at least, of which COLMAP takes 100: it goes on until it is sure anyway. docs/reconstruction.md compares them.
+# Samples at least, of which COLMAP takes 100: it goes on until it is sure anyway.
 LEAST_TRIALS = 50
 
 
