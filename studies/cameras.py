@@ -10,7 +10,7 @@ column: how many pairs took which geometry.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -73,4 +73,7 @@ def main(data: Path, most: int = 24) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *(int(each) for each in sys.argv[2:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("most", type=int, nargs="?", default=24, metavar="pairs_a_scene")
+    main(**vars(parser.parse_args()))

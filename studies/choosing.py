@@ -10,8 +10,8 @@ fine for choosing between settings, not a published truth. Scenes that join too 
 
 from __future__ import annotations
 
+import argparse
 import shutil
-import sys
 from itertools import combinations
 from pathlib import Path
 
@@ -86,4 +86,7 @@ def main(train: Path, out: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("train", type=Path)
+    parser.add_argument("out", type=Path)
+    main(**vars(parser.parse_args()))

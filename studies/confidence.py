@@ -11,7 +11,7 @@ pose is found within 10 degrees with the true cameras.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -191,9 +191,9 @@ def left_out(pairs: Sequence[Pair]) -> None:
     report(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def main(args: Sequence[str]) -> None:
-    pairs = gather(Path(args[-2]), Path(args[-1]))
-    if args[0] == "--test":
+def main(data: Path, folder: Path, only_test: bool) -> None:
+    pairs = gather(data, folder)
+    if only_test:
         report(*judged(pairs))
         report_places(pairs)
         return
@@ -208,4 +208,8 @@ def main(args: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--test", action="store_true", dest="only_test")
+    main(**vars(parser.parse_args()))

@@ -8,7 +8,7 @@ sequence, the same in all of its stacks, drawn with a fixed seed.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -28,4 +28,8 @@ def main(data: Path, out: Path, most: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 500)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("most", type=int, nargs="?", default=500, metavar="patches")
+    main(**vars(parser.parse_args()))

@@ -8,7 +8,7 @@ itself, by the statistics that patches of SET have there.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import torch
@@ -68,4 +68,8 @@ def main(weights: str, data: Path, out: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("weights")
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out")
+    main(**vars(parser.parse_args()))

@@ -8,13 +8,23 @@ network that is better than either on scenes that neither has seen (docs/trainin
 
 from __future__ import annotations
 
-import sys
+import argparse
 
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-old_file, new_file, share, out = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4]
-old, new = load_file(old_file), load_file(new_file)
-with safe_open(new_file, "pt") as file:
-    about = file.metadata()
-save_file({name: (1 - share) * old[name] + share * new[name] for name in new}, out, metadata=about)
+
+def main(old_file: str, new_file: str, share: float, out: str) -> None:
+    old, new = load_file(old_file), load_file(new_file)
+    with safe_open(new_file, "pt") as file:
+        about = file.metadata()
+    save_file({name: (1 - share) * old[name] + share * new[name] for name in new}, out, metadata=about)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("old_file", metavar="old")
+    parser.add_argument("new_file", metavar="new")
+    parser.add_argument("share", type=float)
+    parser.add_argument("out")
+    main(**vars(parser.parse_args()))

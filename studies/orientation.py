@@ -9,7 +9,7 @@ window that weighs gradients; beside OpenCV's SIFT.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import cv2
@@ -81,4 +81,6 @@ def main(train: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("train", type=Path)
+    main(**vars(parser.parse_args()))

@@ -8,7 +8,7 @@ COLMAP's verification, and milliseconds of processor time that matching a pair t
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from itertools import combinations
 from pathlib import Path
@@ -52,4 +52,9 @@ def main(train: Path, model: str, keypoints: int, photos: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("train", type=Path)
+    parser.add_argument("model")
+    parser.add_argument("keypoints", type=int)
+    parser.add_argument("photos", type=int)
+    main(**vars(parser.parse_args()))

@@ -9,6 +9,7 @@ number of vectors.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
@@ -64,9 +65,9 @@ def most_memory() -> float:
     return max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)) / 1e3
 
 
-def main() -> None:
-    count, rng = int(sys.argv[1]), np.random.default_rng(0)
-    vectors = perturbed(np.load(Path(sys.argv[2])), count, rng)
+def main(count: int, vectors_file: Path) -> None:
+    rng = np.random.default_rng(0)
+    vectors = perturbed(np.load(vectors_file), count, rng)
     before, began, used = most_memory(), time.monotonic(), time.process_time()
     found, _ = neighbours.nearest(vectors, NEIGHBOURS, progress=Told())
     told = {
@@ -83,4 +84,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", type=int)
+    parser.add_argument("vectors_file", type=Path)
+    main(**vars(parser.parse_args()))

@@ -9,7 +9,7 @@ the 95% interval of the paired difference.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import numpy as np
@@ -48,4 +48,9 @@ def _told(samples: Array, scene: Array, form: str) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("model")
+    parser.add_argument("seeds", type=int)
+    parser.add_argument("shapes", nargs="+")
+    main(**vars(parser.parse_args()))

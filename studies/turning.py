@@ -10,7 +10,7 @@ photo was turned about its centre, nothing cut off.
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import cv2
@@ -81,4 +81,7 @@ def main(data: Path, most: int = 3) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), *(int(each) for each in sys.argv[2:]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("most", type=int, nargs="?", default=3, metavar="pairs_a_scene")
+    main(**vars(parser.parse_args()))

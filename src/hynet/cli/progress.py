@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ..system import durations
 from ..system.repeating import repeatedly
 from ..types import Progress
 
@@ -119,18 +120,12 @@ def _plain_lines() -> Iterator[Progress]:
 
 
 def _line(steps: _Steps, seconds: float) -> str:
-    parts = [f"{_duration(seconds)}: {steps.what}"]
+    parts = [f"{durations.told(seconds)}: {steps.what}"]
     if steps.total > 1:
         parts.append(f"{steps.done:,} of {steps.total:,}")
     if left := steps.left:  # asked once: another thread goes on meanwhile
-        parts.append(f"{_duration(left)} left")
+        parts.append(f"{durations.told(left)} left")
     return ", ".join(parts)
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def tell(line: str) -> None:

@@ -19,7 +19,7 @@ from ... import datasets
 from ...errors import BadInput, choose
 from ...losses import LOSSES
 from ...losses.options import options
-from ...system import fingerprints
+from ...system import durations, fingerprints
 from ...system.files import whole
 from ...system.machine import cores
 from ...system.repeating import repeatedly
@@ -205,8 +205,8 @@ def _watched(missing: Sequence[Training], progress: Progress, tell: Tell) -> Ite
     def told(training: Training) -> None:
         ended.add(training.out)
         steps = done()
-        seconds = (time.monotonic() - start) * (total - steps) / max(steps - before, 1)
-        tell(f"{training.name}: {training.steps} steps; {len(ended)} of {len(missing)} runs, {_duration(seconds)} left")
+        left = durations.told((time.monotonic() - start) * (total - steps) / max(steps - before, 1))
+        tell(f"{training.name}: {training.steps} steps; {len(ended)} of {len(missing)} runs, {left} left")
 
     with repeatedly(show, SHOWN_EVERY):
         yield told
@@ -231,7 +231,3 @@ def _steps(training: Training) -> int:
         return max((line["step"] for line in logbook.read(training.out)), default=0)
     except (BadInput, OSError, KeyError, TypeError):
         return 0
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h" if seconds > 5400 else f"{seconds / 60:.0f} min" if seconds > 90 else "1 min"
