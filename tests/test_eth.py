@@ -22,15 +22,19 @@ from hynet.datasets import synthetic
 from hynet.descriptors.loading import load
 from hynet.detectors.dog import DoG
 from hynet.errors import BadData, DataNotFound
+from hynet.extractors.hloc_file import FeaturesFile
 
 pytest.importorskip("pycolmap")
 
 
 @pytest.fixture(scope="module")
 def strecha(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_strecha(tmp_path_factory.mktemp("data") / "fountain-made")
+
+
+def write_strecha(root: Path) -> Path:
     """A rendered scene in Strecha's layout, the cameras for photos of twice the size."""
     truth = synthetic.scene(seed=1, photos=4, size=(320, 240))
-    root = tmp_path_factory.mktemp("data") / "fountain-made"
     for folder in ("images", "cameras"):
         (root / folder).mkdir(parents=True)
     K = np.diag([2, 2, 1]) @ truth.K + [[0, 0, 0.5], [0, 0, 0.5], [0, 0, 0]]
@@ -178,6 +182,18 @@ def test_the_published_protocol_takes_keypoints_pairs_and_cameras_of_the_scene(r
     np.testing.assert_allclose(next(p.xy for p in model.photos if p.name == "0.png"), first.xy, atol=1e-3)
     again = BENCHMARKS["eth"](["rootsift"], release, work=tmp_path / "work")
     assert again.rows == found.rows
+
+
+def test_keypoints_that_a_scene_brings_along_stand_for_dog_and_for_no_other_detector(release: Path, tmp_path: Path):
+    found = BENCHMARKS["eth"](["rootsift"], release, work=tmp_path / "work", detector=("dog", "keynet"))
+    assert {"dog+rootsift", "keynet+rootsift"} <= found.rows.keys()
+    given = published.read_keypoints(release / "keypoints" / "0.png.bin").xy
+    taken = {}
+    for detector in ("dog", "keynet"):
+        (file,) = (tmp_path / "work").glob(f"Fountain-{detector}+rootsift-published-*/features.h5")
+        taken[detector] = FeaturesFile(file, 2000)(release / "images" / "0.png").keypoints.xy
+    np.testing.assert_allclose(taken["dog"], given, atol=1e-3)
+    assert len(taken["keynet"]) != len(given) or not np.allclose(taken["keynet"], given)
 
 
 def test_without_its_files_the_published_protocol_guesses_a_camera_per_photo(strecha: Path, tmp_path: Path):

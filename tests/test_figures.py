@@ -131,11 +131,18 @@ def test_hardest_negatives_are_farther_than_partners_and_every_pair_is_counted(t
     from hynet import load
     from hynet.benchmarks.figures import measured
     from hynet.datasets import synthetic
+    from hynet.training.sampling import mix, pairs
 
-    found = angles(load("rootsift"), synthetic.patch_set(30, 4, seed=3), batches=3)
+    data = synthetic.patch_set(30, 4, seed=3)
+    found = angles(load("rootsift"), data, batches=3)
     assert (found.batches, found.pairs_per_batch) == (3, 30)  # as many as there are points
     assert len(found.positives) == len(found.negatives) == 90
     assert np.median(found.positives) < np.median(found.negatives)
+    rows = load("rootsift").describe(data.patches[pairs(mix([data]), 30, seed=0, epoch=0, batches=3)[0].T.ravel()])
+    cosines = rows[:30] @ rows[30:].T  # HardNet's candidates: the other side of the batch, by row and by column
+    np.fill_diagonal(cosines, -1)
+    hardest = np.arccos(np.maximum(cosines.max(0), cosines.max(1)))
+    np.testing.assert_allclose(found.negatives[:30], hardest, atol=1e-3)
     (axes,) = measured.theta({"rootsift": found}, "set").figure.axes
     assert axes.get_xlabel() == "θ, rad"
     curves = {line.get_label(): line.get_ydata() for line in axes.lines if line.get_label().startswith("rootsift")}
@@ -164,3 +171,18 @@ def test_figure_3_is_the_module_layer_by_layer():
     assert {"patch\n1×32×32", "L2 norm\n128"} <= words
     assert "1,336,355 parameters" in drawn.caption
     assert measured.network(outline.outline(descriptors.HyNet("bn")), "with BN").caption != drawn.caption
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ("--study nowhere", "no folder nowhere; --study takes the folder"),
+        ("--data nowhere", "nowhere"),
+        ("--model default,nowhere.pth", "nowhere.pth"),
+    ],
+)
+def test_what_is_named_and_not_there_is_told_before_anything_is_drawn(tmp_path, capsys, monkeypatch, asked, sentence):
+    monkeypatch.chdir(tmp_path)
+    assert main(["figures", "--out", "figures", *asked.split()]) == 2
+    assert sentence in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from conftest import write_set
-from hynet.benchmarks.harness.evaluation import Evaluation
 from hynet.benchmarks.studies import reproduction, runs
 from hynet.benchmarks.studies.reproduction import PARTS, Reproduction
 from hynet.cli import main
 from hynet.errors import DataNotFound
 from hynet.training.recipes import RECIPES
+from test_benchmark_endtoend import write_scene
+from test_eth import write_strecha
 from test_studies import write_stacks
 
 SMALL = "--steps 1 --pairs-per-batch 4 --no-compiled --jobs 1 --json"
@@ -24,6 +26,8 @@ def data(tmp_path_factory):
     write_set(root / "liberty", 12, seed=1)
     write_set(root / "notredame", 12, seed=2)
     write_stacks(root / "hpatches-release", patches=4)
+    write_strecha(root / "eth" / "fountain")
+    write_scene(root / "imc" / "tower", photos=6)
     return root
 
 
@@ -52,10 +56,22 @@ def test_data_that_is_not_there_leaves_no_folder_behind(tmp_path, capsys, data, 
 
 def test_what_the_data_allows_is_reproduced_on_one_page(made):
     text = (made / "index.html").read_text()
-    for name in ("table1", "fig4", "table3", "table5", "figA"):
-        assert PARTS[name][0].replace("'", "&#x27;") in text
-    assert "Table 2: ETH&#x27;s structure from motion is not here: it needs the scenes" in text
-    assert "Table 4: the Image Matching Challenge is not here" in text
+    for title, _ in PARTS.values():
+        assert title.replace("'", "&#x27;") in text
+    assert "is not here" not in text
+
+
+def test_table_2_has_hynet_on_the_keypoints_of_dog_and_of_keynet(made):
+    rows = json.loads((made / "table2" / "eth.json").read_text())["rows"]
+    assert {"sift", "hynet-liberty", "keynet+hynet-liberty"} <= rows.keys()
+    assert "keynet+sift" not in rows
+    assert rows["sift"]["registered"] == 4
+
+
+def test_table_4_has_both_tasks(made):
+    told = json.loads((made / "table4" / "imc-both.json").read_text())
+    assert {"stereo", "multiview"} <= set(told["columns"])
+    assert "hynet-liberty" in told["rows"]
 
 
 def test_table_1_tests_each_network_on_the_set_it_has_not_seen(made):
@@ -78,20 +94,31 @@ def test_without_a_length_a_recipe_lasts_as_long_as_its_authors_trained_it(data,
 @pytest.mark.parametrize("name", ["table2", "table4"])
 def test_nothing_is_trained_for_a_table_whose_scenes_are_missing(data, tmp_path, monkeypatch, name):
     monkeypatch.setattr(runs, "train_all", None)  # whoever trains fails
+    (tmp_path / "liberty").symlink_to(data / "liberty")
     with pytest.raises(DataNotFound, match="which is not there"):
-        PARTS[name][1](Reproduction(data, tmp_path, steps=1))
+        PARTS[name][1](Reproduction(tmp_path, tmp_path / "out", steps=1))
 
 
-def test_a_network_that_diverged_costs_only_the_parts_that_need_it(data, tmp_path, monkeypatch):
-    def diverged(asked):
-        raise reproduction.NotTrained("tfeat-liberty could not be trained: the loss is nan.")
+def test_a_network_that_diverges_is_told_below_the_tables_of_the_others(data, tmp_path, monkeypatch):
+    """HardNet's rate of 10 times 1e30 is too much for any network."""
+    monkeypatch.setattr(reproduction, "RIVALS", ("hardnet", "hynet"))
+    wild = replace(RECIPES["hardnet"], config=replace(RECIPES["hardnet"].config, learning_rate=1e30))
+    monkeypatch.setitem(reproduction.RECIPES, "hardnet", wild)
+    asked = Reproduction(data, tmp_path, steps=3, pairs_per_batch=4, compiled=False, jobs=1)
+    found = reproduction.table1(asked)
+    assert {"hynet-*", "sift"} <= found.rows.keys()
+    assert "hardnet-*" not in found.rows
+    assert any(note.startswith("hardnet-liberty could not be trained: ") for note in found.notes)
+    monkeypatch.setattr(reproduction, "RIVALS", ("hardnet",))
+    with pytest.raises(reproduction.NotTrained, match="hardnet-liberty could not be trained"):
+        reproduction.table1(asked)
 
-    parts = {"table1": ("Table 1", diverged), "table5": ("Table 5", lambda asked: Evaluation("ubc", "", [], {}, {}))}
-    monkeypatch.setattr(reproduction, "PARTS", parts)
-    done = []
-    missing = reproduction.reproduce(Reproduction(data, tmp_path), lambda name, evaluation: done.append(name))
-    assert done == ["table5"]
-    assert missing == {"table1": "Table 1 is not here: tfeat-liberty could not be trained: the loss is nan."}
+
+@pytest.mark.parametrize(("option", "least"), [("--steps", 1), ("--pairs-per-batch", 2)])
+def test_a_length_that_trains_nothing_is_refused(data, tmp_path, capsys, option, least):
+    assert main(f"reproduce --data {data} --out {tmp_path}/out {option} 0".split()) == 2
+    assert f"{option} must be {least} or more; got 0." in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("there", [False, True])

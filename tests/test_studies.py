@@ -12,14 +12,17 @@ import numpy as np
 import pytest
 
 from conftest import write_set
+from hynet import metrics
 from hynet.benchmarks.figures.drawing import FIGURES, Sources
 from hynet.benchmarks.studies import orderings, plans, runs, scoring
 from hynet.benchmarks.studies.plans import PLANS, Ordering
 from hynet.cli import main
-from hynet.datasets import synthetic
+from hynet.datasets import synthetic, ubc
+from hynet.descriptors.loading import load
 from hynet.losses import LOSSES
 from hynet.system.parts import Part
 from hynet.training import batches, loop
+from hynet.training.checkpoints import FREE_TO_CHANGE
 from hynet.training.recipes import HYNET, RECIPES
 
 
@@ -93,11 +96,19 @@ def test_a_study_writes_its_table_with_the_papers_numbers_differences_and_senten
     assert not any("paper_fpr95" in own for own in told["intervals"].values())  # so no chart shows it beside ours
     against = {(each["method"], each["rival"], each["column"]) for each in told["comparisons"]}
     assert {("HyNet", "SOSNet", "fpr95"), ("HyNet", "SIFT", "matching"), ("TFeat", "SIFT", "fpr95")} <= against
-    assert len(told["details"]["orderings"]) == 6
+    stated = {
+        (each["better"], each["worse"], each["column"]): each["sentence"] for each in told["details"]["orderings"]
+    }
+    others = ("SOSNet", "DOAP", "HardNet", "TFeat", "SIFT")
+    assert {("HyNet", other, column) for other in others for column in ("fpr95", "matching")} <= stated.keys()
+    assert {("SOSNet", "DOAP", "fpr95"), ("HardNet", "TFeat", "fpr95"), ("TFeat", "SIFT", "fpr95")} <= stated.keys()
+    assert not any("L2-Net" in pair for pair in stated)  # which does not learn with HyNet's optimiser
+    assert "(paper: 0.84 and 1.03)" in stated["HyNet", "SOSNet", "fpr95"]
+    assert "(paper: 53.97 and 51.62)" in stated["HyNet", "SOSNet", "matching"]
     text = (out / "rivals.md").read_text()
-    for each in told["details"]["orderings"]:
-        assert each["sentence"] in text
-        assert "(paper: " in each["sentence"]
+    assert all(sentence in text for sentence in stated.values())
+    assert "L2-Net's loss does not learn" in text
+    assert "2 sequences of test." in text  # stacks as they were given
     assert "hynet ablate rivals" in text
 
 
@@ -165,9 +176,12 @@ def test_figure_5c_has_a_curve_of_each_loss_over_the_steps(figures):
     assert axes.lines[0].get_ydata()[-1] == pytest.approx(told["rows"]["s_H"]["fpr95"])
 
 
-def test_figure_4_has_a_bar_a_method_in_each_task(figures):
+def test_figure_4_has_a_bar_a_method_in_each_task_and_a_legend_for_every_mark(figures):
     _, sources = figures
-    panels = FIGURES["fig4"](sources).figure.axes
+    figure = FIGURES["fig4"](sources).figure
+    panels = figure.axes
+    named = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert {"easy", "hard", "tough", "all"} <= named
     assert [panel.get_title() for panel in panels][:2] == ["verification", "matching"]
     for panel in panels:
         assert len(panel.patches) == 7
@@ -184,30 +198,86 @@ def test_the_page_of_results_shows_a_study_and_not_its_training_runs(rivals, tmp
     assert "paper_fpr95" in (tmp_path / "page.html").read_text()
 
 
-def test_the_margin_of_each_similarity_is_the_best_of_four_after_a_quarter_of_the_steps(sets, tmp_path, monkeypatch):
-    asked = []
+@pytest.fixture(scope="module")
+def components(sets, tmp_path_factory):
+    """Table 3 with two seeds and two margins to choose from, after a grid that has one of them."""
+    out = tmp_path_factory.mktemp("components")
+    few = {"hynet": (0.8, 1.2), "d_only": (0.9, 1.3)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plans, "MARGINS", few)
+        cell = command(sets, "grid", out, "--steps", "1", "--alphas", "2", "--margins", "0.8")
+        assert main(cell) == 0
+        before = set((out / "runs").iterdir())
+        assert main(command(sets, "components", out, "--seeds", "2")) == 0
+    return out, few, before
 
-    def trained(trainings, data, validate, **options):
-        asked.extend(trainings)
-        best = {"hynet": 1.0, "s_only": 0.5, "d_only": 1.4}
-        return [
-            runs.Ended(one.out, 5.0 if one.config.margin == best.get(one.config.loss) else 9.0) for one in trainings
-        ]
 
-    from hynet.benchmarks.studies import study
+def test_the_margin_of_a_similarity_is_the_best_on_the_validation_set_after_a_quarter_of_the_steps(components, sets):
+    out, few, before = components
+    told = json.loads((out / "components.json").read_text())
+    known = ubc.test_pairs(sets / "choose", 60)
+    patches = ubc.load(sets / "choose", 32).patches
+    measured: dict[str, dict[float, float]] = {"hynet": {}, "d_only": {}}
+    for run in (out / "runs").iterdir():
+        config = json.loads((run / "run.json").read_text())["config"]
+        if config["steps"] == 1:
+            rows = load(run / "last.pt").describe(patches)
+            distances = np.linalg.norm(rows[known.first] - rows[known.second], axis=1)
+            measured[config["loss"]][config["margin"]] = 100 * metrics.fpr95(distances, known.is_match)
+    searched = {loss: {float(m): v for m, v in some.items()} for loss, some in told["details"]["margins"].items()}
+    assert {loss: tuple(sorted(some)) for loss, some in measured.items()} == few
+    for loss, some in searched.items():
+        assert some == pytest.approx(measured[loss])
+    trained = [json.loads((run / "run.json").read_text())["config"] for run in (out / "runs").iterdir()]
+    for loss, some in searched.items():
+        best = min(some, key=some.__getitem__)
+        assert {config["margin"] for config in trained if config["loss"] == loss and config["steps"] == 4} == {best}
+    assert len(before) == 1
+    assert len(trained) == 4 + 2 * 8  # the grid's cell is one of the four that are searched
 
-    monkeypatch.setattr(runs, "train_all", trained)
-    wanted = study.Ablation(
-        "components", [sets / "train"], sets / "choose", sets / "test", tmp_path, runs.Budget(40, 4, 2)
-    )
-    plan = PLANS["components"]()
-    margins = study._search(plan, wanted, lambda *told: None, lambda line: None)
-    assert {one.config.steps for one in asked} == {10}
-    assert len(asked) == 12
-    rows = {row.name: study._with_margin(row, margins).config for row in plan.rows}
-    assert {name: config.margin for name, config in rows.items()} == {
-        "HyNet": 1.0, "no R_L2": 1.0, "d": 1.4, "s": 0.5, "BN": 1.0, "IN": 1.0, "HardNet+FRN": None, "SOSNet+FRN": None,
-    }  # fmt: skip
+
+def test_a_row_is_the_mean_of_its_seeds_and_tells_their_spread(components):
+    told = json.loads((components[0] / "components.json").read_text())
+    for name, row in told["rows"].items():
+        for column in ("fpr95", "matching"):
+            seeds = told["details"]["values"][name][column]
+            assert len(seeds) == 2
+            assert row[column] == pytest.approx(np.mean(seeds))
+            assert row[f"{column}_spread"] == pytest.approx(abs(seeds[0] - seeds[1]))
+    assert any(row["fpr95_spread"] > 0 for row in told["rows"].values())
+
+
+def test_another_validation_set_chooses_margins_of_its_own_and_trains_no_search_again(components, sets, monkeypatch):
+    out, few, _ = components
+    write_set(out.parent / "other", 25, seed=7)
+    monkeypatch.setattr(plans, "MARGINS", few)
+    searched = []
+    train = runs._train
+
+    def watched(data, validate, training):
+        searched.append(training.steps)
+        train(data, validate, training)
+
+    monkeypatch.setattr(runs, "_train", watched)
+    before = json.loads((out / "components.json").read_text())["details"]["margins"]
+    assert main(command(sets, "components", out, "--validate", str(out.parent / "other"))) == 0
+    told = json.loads((out / "components.json").read_text())
+    assert told["details"]["margins"] != before
+    assert 1 not in searched
+
+
+def test_curves_are_of_the_validation_set_that_is_named(figures, sets, tmp_path):
+    out, _ = figures
+    write_set(tmp_path / "other", 25, seed=7)
+    config = runs.with_budget(HYNET, runs.Budget(4, 4), 0)
+    named = [runs.place(out, config, [sets / "train"], root) for root in (sets / "choose", tmp_path / "other")]
+    assert named[0] != named[1]
+    assert json.loads((out / "losses.json").read_text())["pictures"]["curves"]["title"].startswith("60 pairs of choose")
+    assert "L_A is ahead of s_H at " in (out / "losses.md").read_text()
+
+
+def test_a_run_goes_on_whether_it_is_compiled_or_not():
+    assert "compiled" in FREE_TO_CHANGE
 
 
 @pytest.mark.slow
@@ -231,8 +301,8 @@ def test_rows_differ_in_what_they_are_and_not_in_how_they_are_trained(name):
     assert len({str(config) for config in configs}) == len(configs)
     assert set(plan.paper) <= {row.name for row in plan.rows}
     for each in plan.orderings:
-        if plan.paper:  # which calls nothing better than its numbers do
-            better, worse = (plan.paper[name][each.column] for name in (each.better, each.worse))
+        better, worse = (plan.paper.get(name, {}).get(each.column) for name in (each.better, each.worse))
+        if better is not None and worse is not None:  # the paper calls nothing better than its numbers do
             assert better < worse if each.column in orderings.LOWER_IS_BETTER else better > worse
 
 
@@ -339,6 +409,33 @@ def test_a_row_without_a_result_is_said_to_be_missing():
     assert "not measured" in judged.sentence
 
 
+@pytest.mark.parametrize(
+    ("cells", "sentence"),
+    [
+        ({"alpha 2, m 1.2": 50.0, "alpha 1, m 1": 40.0}, "alpha 2, m 1.2 (matching 50.00), which is the paper's best"),
+        ({"alpha 2, m 1.2": 40.0, "alpha 1, m 1": 50.0}, "ahead of the paper's best, alpha 2, m 1.2, by 10.00"),
+        ({"alpha 1, m 1": 50.0}, "the paper's best, alpha 2, m 1.2, is not in this grid"),
+        ({}, "No cell of the grid has a result."),
+    ],
+)
+def test_the_best_cell_of_a_grid_is_told_beside_the_papers(cells, sentence):
+    rows = {
+        name: scoring.RowScores({"matching": np.array([value])}, {"matching": np.full(10, value)})
+        for name, value in cells.items()
+    }
+    plan = plans.grid(alphas=(1.0, 2.0), margins=(1.0, 1.2))
+    (told,) = orderings.best_cell(plan, scoring.Scores(rows, None, None, None))
+    assert sentence in told
+
+
+def test_one_sentence_names_what_shows_and_what_does_not():
+    orderings_of = [("a", "b", "fpr95", "shows"), ("a", "c", "fpr95", "shows"), ("b", "c", "matching", "reversed")]
+    verdicts = [orderings.Verdict(*each, "") for each in orderings_of]
+    assert orderings.summed_up(verdicts) == (
+        "Of the paper's 3 orderings 2 show (a before b, c in FPR@95); 1 are reversed (b before c in mAP of matching)."
+    )
+
+
 def test_a_grid_that_no_loss_takes_is_refused_before_its_first_cell_is_trained(sets, tmp_path, capsys):
     assert main([*command(sets, "grid", tmp_path), "--alphas", "2", "-1"]) == 2
     assert "alpha of the loss hynet must be" in capsys.readouterr().err
@@ -351,6 +448,8 @@ def test_a_grid_that_no_loss_takes_is_refused_before_its_first_cell_is_trained(s
         (["--test", "nowhere"], "no SEQUENCE/1.ppm"),
         (["--steps", "0"], "--steps must be 1 or more; got 0."),
         (["--own-settings"], "--own-settings is for rivals and sosr"),
+        (["--margins", "0.1"], "--alphas and --margins are for grid"),
+        (["--pairs-per-batch", "41"], "41 pairs a batch need as many points"),
         (["--seeds", "0"], "--seeds must be 1 or more"),
     ],
 )

@@ -160,10 +160,12 @@ def _sets(data: Path) -> list[Path]:
     return found
 
 
-def open_set(root: Path, count: int | None, progress: Progress) -> TestSet:
-    """A PhotoTour set with its test pairs; by default 100,000, or the most it lists."""
+def open_set(root: Path, count: int | None, progress: Progress, *, most: int | None = None) -> TestSet:
+    """A PhotoTour set with its test pairs; by default 100,000, or the most it lists. most: take fewer of them."""
     kind = datasets.find_patches(root)
     pairs = datasets.test_pairs(root, count)
+    if most is not None:
+        pairs = pairs.evenly(most)
     if pairs.is_match.all() or not pairs.is_match.any():
         raise BadInput(f"the pairs of {root} are all of one kind; FPR@95 needs matches and non-matches.")
     count_all = len(kind.load(root, 32, progress))  # decodes the bitmaps where that was not done

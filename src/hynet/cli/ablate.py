@@ -16,9 +16,9 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from ..benchmarks.harness import results
-from ..benchmarks.studies.plans import ALPHAS, MARGINS
+from ..benchmarks.studies.asked import Ablation
 from ..benchmarks.studies.runs import Budget
-from ..benchmarks.studies.study import Ablation, Found, ablate
+from ..benchmarks.studies.study import Found, ablate
 from ..system.locks import alone
 from ..system.machine import keep_memory_mapped
 from ..training.configuration import Precision
@@ -40,8 +40,8 @@ def run(
     pairs_per_batch: int = 512,
     pairs: int | None = None,
     own_settings: bool = False,
-    alphas: tuple[float, ...] = ALPHAS,
-    margins: tuple[float, ...] = MARGINS["hynet"],
+    alphas: tuple[float, ...] | None = None,
+    margins: tuple[float, ...] | None = None,
     jobs: int | None = None,
     compiled: bool = True,
     precision: Precision = "float32",
@@ -59,8 +59,8 @@ def run(
         pairs_per_batch: of each step, two patches each.
         pairs: of the validation set, that FPR@95 is measured on; by default 100,000, or the most it lists.
         own_settings: of rivals and sosr: each row trained as its authors did, on as many pairs.
-        alphas: of grid.
-        margins: of grid.
+        alphas: of grid; by default 0.5, 1, 2 and 4.
+        margins: of grid; by default 0.8, 1, 1.2 and 1.4.
         jobs: how many runs at once; by default one a core, or one where a GPU trains.
         compiled: compile networks where there is a C++ compiler: the same mathematics, about twice as fast.
         precision: of convolutions on a CPU, for every row; auto: bfloat16 where the processor is fast in it.
@@ -116,6 +116,6 @@ def _command(asked: Ablation) -> str:
     words += ["--pairs-per-batch", str(asked.budget.pairs_per_batch), "--out", str(asked.out)]
     words += ["--precision", asked.budget.precision]
     words += [] if asked.pairs is None else ["--pairs", str(asked.pairs)]
-    if asked.study == "grid":
-        words += ["--alphas", *map(str, asked.alphas), "--margins", *map(str, asked.margins)]
+    words += [] if asked.alphas is None else ["--alphas", *map(str, asked.alphas)]
+    words += [] if asked.margins is None else ["--margins", *map(str, asked.margins)]
     return shlex.join(words + (["--own-settings"] if asked.own_settings else []))

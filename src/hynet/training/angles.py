@@ -10,7 +10,6 @@ from torch import Tensor
 
 from ..mining import hardest_negatives, paired
 from ..types import Array, Descriptor, PatchSet, Progress, silent
-from .batches import certain_pairs
 from .sampling import mix, pairs
 
 
@@ -33,7 +32,10 @@ def angles(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Angles:
-    """Of randomly drawn batches; with fewer points than pairs a batch, of as many as there are."""
+    """Of randomly drawn batches, mined as HardNet does, like the paper's figure.
+
+    With fewer points than pairs a batch, of as many as there are.
+    """
     mixture = mix([data])
     _, counts = np.unique(data.points, return_counts=True)
     pairs_per_batch = min(pairs_per_batch, int((counts >= 2).sum()))
@@ -44,7 +46,7 @@ def angles(
         described = descriptor.describe(mixture.patches(rows.T.ravel()))  # anchors, then positives
         anchors, partners = torch.from_numpy(described).split(len(rows))
         found["positives"].append(paired(anchors, partners))
-        found["negatives"].append(hardest_negatives(anchors, partners, certain_pairs(mixture, rows[:, 0])))
+        found["negatives"].append(hardest_negatives(anchors, partners, across=True))
     positives, negatives = (_angle(torch.cat(some)) for some in found.values())
     return Angles(positives, negatives, batches, pairs_per_batch)
 

@@ -24,7 +24,7 @@ from ..types import PatchSet
 from .configuration import as_now
 
 LAST, BEST, ABOUT = "last.pt", "best.pt", "run.json"
-FREE_TO_CHANGE = {"validate_minutes", "checkpoint_minutes", "log_every"}  # settings that no weight depends on
+FREE_TO_CHANGE = {"compiled", "validate_minutes", "checkpoint_minutes", "log_every"}  # no pair depends on them
 SAMPLED_PATCHES = 4096  # of each set: all that older checkpoints know of it
 STARTS = {"start", "gain"}  # younger than some checkpoints, to whose weights they no longer matter
 

@@ -18,8 +18,7 @@ ValidationSets = Mapping[str, tuple[PatchSet, PatchPairs]]
 
 def validation_error(describe: Callable[[Array], Array], patch_set: PatchSet, known: PatchPairs) -> float:
     """FPR@95 in percent, over at most VALIDATION_PAIRS of the known pairs."""
-    chosen = np.linspace(0, len(known) - 1, min(len(known), VALIDATION_PAIRS)).astype(np.int64)
-    some = PatchPairs(known.first[chosen], known.second[chosen], known.is_match[chosen])
+    some = known.evenly(VALIDATION_PAIRS)
     distances = pair_distances(describe, patch_set, some)
     return 100 * fpr95(distances, some.is_match) if np.isfinite(distances).all() else 100.0
 

@@ -79,6 +79,11 @@ class PatchPairs:
     def __len__(self) -> int:
         return len(self.first)
 
+    def evenly(self, most: int) -> PatchPairs:
+        """At most so many, chosen evenly."""
+        chosen = np.linspace(0, len(self) - 1, min(len(self), most)).astype(np.int64)
+        return PatchPairs(self.first[chosen], self.second[chosen], self.is_match[chosen])
+
 
 @dataclass(frozen=True)
 class Keypoints:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ... import datasets, images, patches
 from ...datasets.example import sacre_coeur
-from ...errors import BadInput, need
+from ...errors import BadInput, DataNotFound, need
 from ...system.files import make_folder, whole
 from ...types import Array, Progress, silent
 from . import gradients, measured
@@ -115,6 +115,7 @@ def draw(out: Path, sources: Sources, command: str = "hynet figures") -> dict[st
     need("torch", "train", "drawing figures")
     if sources.batches < 1:
         raise BadInput(f"--batches must be 1 or more; got {sources.batches}.")
+    _check(sources)
     make_folder(out)
     found: dict[str, Path | str] = {}
     text = ["# The paper's figures", f"`{command}`"]
@@ -136,6 +137,18 @@ def draw(out: Path, sources: Sources, command: str = "hynet figures") -> dict[st
     return found
 
 
+def _check(sources: Sources) -> None:
+    """What was named is there, before anything is drawn."""
+    from ...descriptors.loading import load
+
+    if sources.data is not None:
+        datasets.find_patches(sources.data).load(sources.data, 32, sources.progress)
+    if sources.study is not None and not sources.study.is_dir():
+        raise DataNotFound(f"no folder {sources.study}; --study takes the folder that `hynet ablate --out` wrote.")
+    for model in sources.models:
+        load(model)
+
+
 def _of_a_study(sources: Sources, study: str, make: Callable[[Mapping[str, Any], str], Drawing]) -> Drawing:
     """From what `hynet ablate` wrote."""
     how = f"`hynet ablate {study} ... --out STUDY`, then `hynet figures --study STUDY`"
@@ -146,7 +159,7 @@ def _of_a_study(sources: Sources, study: str, make: Callable[[Mapping[str, Any],
         told = json.loads(path.read_text())
         details = told["details"]
         budget = f"{details['steps']:,} steps of {details['pairs_per_batch']} pairs, {details['seeds']} seed(s)"
-        return make(told, f"{budget}, {Path(told['data']).name} ({told['command']})")
+        return make(told, f"{budget} ({told['command']})")
     except FileNotFoundError:
         raise Missing(f"needs a study that {sources.study} does not hold: {how}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import pi, prod
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,8 +41,9 @@ def theta(found: Mapping[str, Angles], told: str) -> Drawing:
     inside = min(float((np.concatenate([own.positives, own.negatives]) < pi / 2).mean()) for own in found.values())
     return Drawing(
         figure,
-        f"Angles of partners and of hardest negatives in a batch, {2 * len(first.positives):,} pairs of {told} from "
-        f"{first.batches} batches of {size} patches; at least {100 * inside:.1f}% lie below π/2 (line).",
+        f"Angles of partners and of hardest negatives in a batch, mined as HardNet does: {2 * len(first.positives):,} "
+        f"pairs of {told} from {first.batches} batches of {size} patches; at least {100 * inside:.1f}% lie below π/2 "
+        "(line).",
     )
 
 
@@ -78,7 +80,7 @@ def network(layers: Sequence[LayerOutline], name: str, side: int = 32) -> Drawin
     )
 
 
-def bars(told: Mapping[str, Any], told_of: str) -> Drawing:
+def bars(told: Mapping[str, Any], trained: str) -> Drawing:
     """Fig. 4 and the appendix's: a panel a task, a bar a method, marks for what it averages."""
     picture = told.get("pictures", {}).get("bars") or {}
     if not picture.get("panels"):
@@ -99,21 +101,21 @@ def bars(told: Mapping[str, Any], told_of: str) -> Drawing:
         panel.set(title=task, xlabel="mAP, %", xlim=(0, 100))
         panel.grid(axis="y", visible=False)
     line = need("matplotlib.lines", "train", "drawing figures").Line2D
-    handles = [
-        line([], [], color=colour, marker="o", linestyle="none", label=level) for level, colour in LEVELS.items()
-    ]
+    patch = need("matplotlib.patches", "train", "drawing figures").Patch
+    handles = [patch(color=colour, label=level) for level, colour in LEVELS.items()]
     handles += [
-        line([], [], color="#777777", marker=MARKERS[number % len(MARKERS)], linestyle="none", label=variant)
+        line([], [], color="#777777", marker=MARKERS[number % len(MARKERS)], linestyle="none", label=variant or "all")
         for number, variant in enumerate(variants)
-        if variant
     ]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
     return Drawing(
-        figure, f"HPatches' three tasks, {told_of}; seed 0 of each row. The paper's own figure is of other data."
+        figure,
+        f"HPatches' three tasks on {Path(told['data']).name}, {trained}; seed 0 of each row. The paper's own figure is "
+        "of other data.",
     )
 
 
-def grid(told: Mapping[str, Any], told_of: str) -> Drawing:
+def grid(told: Mapping[str, Any], trained: str) -> Drawing:
     """Fig. 5a: a cell for each alpha and margin."""
     alphas, margins = told["details"]["alphas"], told["details"]["grid_margins"]
     cells = [[told["rows"].get(cell_name(a, m), {}).get("matching") for m in margins] for a in alphas]
@@ -135,14 +137,15 @@ def grid(told: Mapping[str, Any], told_of: str) -> Drawing:
     figure.colorbar(picture, ax=panel, label="matching mAP, %")
     return Drawing(
         figure,
-        f"Matching over α and the margin m, {told_of}. Bold: the best cell, α = {alphas[best[0]]:g}, m = "
-        f"{margins[best[1]]:g}; the paper's best, on its own data, is α = 2, m = 1.2.",
+        f"Matching on {Path(told['data']).name} over α and the margin m, {trained}. Bold: the best cell, "
+        f"α = {alphas[best[0]]:g}, m = {margins[best[1]]:g}; the paper's best, on its own data, is α = 2, m = 1.2.",
     )
 
 
-def curves(told: Mapping[str, Any], told_of: str) -> Drawing:
+def curves(told: Mapping[str, Any], trained: str) -> Drawing:
     """Fig. 5c: FPR@95 while training."""
-    lines = told.get("pictures", {}).get("curves", {}).get("lines", {})
+    picture = told.get("pictures", {}).get("curves", {})
+    lines = picture.get("lines", {})
     if not any(line["x"] for line in lines.values()):
         raise Missing("cannot be drawn, since no run of the study was validated on its way")
     figure, (panel,) = panels()
@@ -153,4 +156,4 @@ def curves(told: Mapping[str, Any], told_of: str) -> Drawing:
     panel.set(xlabel="steps", ylabel="FPR@95, %")
     panel.set_ylim(bottom=0)
     panel.legend()
-    return Drawing(figure, f"FPR@95 on the validation set while training by three losses, {told_of}.")
+    return Drawing(figure, f"{picture['title']}, by three losses, {trained}.")

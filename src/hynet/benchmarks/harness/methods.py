@@ -33,6 +33,7 @@ from .sanity import SANITY
 
 # Our code that a photo goes through before it is described
 DETECTION = (detectors, models, patchwise, images, types)
+GIVEN_BY = "dog"  # the detector whose keypoints a scene may bring along
 
 
 @dataclass(frozen=True)
@@ -44,13 +45,15 @@ class Setting:
     upright: bool = False  # of patch descriptors: short for orientation="upright"
     orientation: str = "auto"  # of patch descriptors; auto: by folder, whose photos are one collection
     shape: str = "none"  # of patch descriptors
-    given: Mapping[Path, Path] = field(default_factory=dict)  # photo -> file of its keypoints, in place of a detector
+    given: Mapping[Path, Path] = field(default_factory=dict)  # photo -> file of its keypoints, in place of GIVEN_BY
     read_given: Callable[[Path], Keypoints] | None = None  # reads such a file
 
     def told(self) -> str:
         """For the notes of a table."""
         if self.given:
-            return "Patch descriptors: the keypoints that the scenes bring along. Others find their own."
+            return (
+                f"Patch descriptors: the keypoints that the scenes bring along, for {GIVEN_BY}. Others find their own."
+            )
         turned = {"upright": "upright", "gradient": "oriented"}.get("upright" if self.upright else self.orientation, "")
         turned = turned or "upright (oriented in folders where some photos were turned)"
         shaped = "" if self.shape == "none" else f", with elliptic regions by {Path(self.shape).name}"
@@ -84,7 +87,9 @@ def open_methods(
     names = [_name(model) for model in models]
     asked = [*models, *(name for name in SANITY if name not in names)]
     auto = setting.orientation == "auto" and not setting.upright
-    turned = _turned([photo for photo in photos if photo not in setting.given]) if auto else {}
+    finders = {*setting.detectors, *(name.rpartition("+")[0] for name in names)} - {""}
+    looked_at = [photo for photo in photos if photo not in setting.given or finders != {GIVEN_BY}]
+    turned = _turned(looked_at) if auto else {}
     methods = [method for model in asked for method in _made(model, setting, turned)]
     stems = [path.stem for path in files]
     methods += [
@@ -106,9 +111,10 @@ def _made(model: Model, setting: Setting, turned: Mapping[Path, str]) -> list[Me
     """One row; of a patch descriptor one for each detector. DETECTOR+DESCRIPTOR and EXTRACTOR+MATCHER are one row."""
     name = _name(model)
     first, _, second = name.rpartition("+")
-    if isinstance(model, str | Path) and first and not Path(name).is_file():
+    if first and not Path(name).is_file():
         if find_part(DETECTORS, first) is not None:
-            return [replace(_patchwise(contestants.entered(second), first, setting, turned), name=name)]
+            described = model if isinstance(model, Contestant) else contestants.entered(second)
+            return [replace(_patchwise(described, first, setting, turned), name=name)]
         return [_with_matcher(name, open_extractor(first, setting.max_keypoints), first, second, setting)]
     # "patchwise" is not a method here: each patch descriptor is one, with the detectors of the setting.
     if isinstance(model, str | Path) and name != "patchwise":
@@ -154,14 +160,15 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting, turned: 
     found_by: dict[str, Any] = {"detector": known_as, "most": setting.max_keypoints, "orientation": extract.orientation}
     code = fingerprints.code(*DETECTION, *_from_outside(extract.detector))
     found_by |= {"shape": _known_shape(setting.shape), "code": code}
-    if setting.given:
-        found_by |= {"given": [fingerprints.content(file) for file in setting.given.values()]}
+    given = setting.given if detector == GIVEN_BY else {}
+    if given:
+        found_by |= {"given": [fingerprints.content(file) for file in given.values()]}
     stand = sorted((fingerprints.content(photo), turn) for photo, turn in turned.items())
     described_by = [contestant.fingerprint, extract.support, fingerprints.code(patches)]
 
     def keypoints(image: Array, photo: Path) -> Keypoints:
-        if setting.read_given is not None and photo in setting.given:
-            return setting.read_given(setting.given[photo])
+        if setting.read_given is not None and photo in given:
+            return setting.read_given(given[photo])
         turn = turned.get(photo, extract.orientation)
         where = {"what": "keypoints", **found_by, "orientation": turn, "photo": fingerprints.content(photo)}
 

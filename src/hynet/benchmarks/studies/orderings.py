@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from .plans import Ordering, Plan, cell_name
 from .scoring import Scores
 
@@ -41,7 +39,7 @@ def _judge(ordering: Ordering, scores: Scores, by_paper: str) -> Verdict:
     low, high = found.interval
     measured = f"{found.difference:+.2f} [{low:+.2f}, {high:+.2f}] in {NAMES[column]}"
     here, there = scores.rows[better].values[column], scores.rows[worse].values[column]
-    trained = [values for values in (here, there) if len(values) > 1]
+    repeated = len(here) > 1 or len(there) > 1
     apart = sign * (here[:, None] - there[None])  # every seed of one against every seed of the other
     seeds_agree = bool((apart > 0).all() or (apart < 0).all())
     verdict = "open"
@@ -52,40 +50,49 @@ def _judge(ordering: Ordering, scores: Scores, by_paper: str) -> Verdict:
         "reversed": "is reversed here",
         "open": "cannot be told here" if low * high <= 0 else "cannot be told here, since seeds disagree",
     }[verdict]
-    seeds = "" if trained else "; one seed, so that chance in training is not known"
+    seeds = "" if repeated else "; one seed, so that chance in training is not known"
     return Verdict(*named, verdict, f"{claim}: {told} ({measured}{seeds}).")
 
 
 def best_cell(plan: Plan, scores: Scores) -> list[str]:
-    """Of a grid: where the best cell lies, and whether the paper's is surely worse."""
+    """Of a grid: where the best cell lies, and how far the paper's is behind."""
     if not plan.alphas:
         return []
     cells = [row.name for row in plan.rows if row.name in scores.rows]
     if not cells:
         return ["No cell of the grid has a result."]
     best = max(cells, key=lambda name: scores.rows[name].mean("matching"))
-    value = scores.rows[best].mean("matching")
+    told = f"Best cell: {best} (matching {scores.rows[best].mean('matching'):.2f})"
     papers = cell_name(2.0, 1.2)
     if papers not in cells:
-        return [f"Best cell: {best} (matching {value:.2f}); the paper's best, {papers}, is not in this grid."]
+        return [f"{told}; the paper's best, {papers}, is not in this grid."]
     if best == papers:
-        return [f"Best cell: {best} (matching {value:.2f}), which is the paper's best: it shows here."]
+        return [f"{told}, which is the paper's best: it shows here."]
     found = scores.compared(best, papers, "matching")
     assert found is not None
-    surely = "surely better" if found.interval[0] > 0 else "not surely better"
-    told = f"{found.difference:+.2f} [{found.interval[0]:+.2f}, {found.interval[1]:+.2f}]"
-    return [f"Best cell: {best} (matching {value:.2f}), {surely} than the paper's best, {papers} ({told})."]
+    low, high = found.interval
+    return [
+        f"{told}, ahead of the paper's best, {papers}, by {found.difference:.2f} [{low:+.2f}, {high:+.2f}]; chosen "
+        f"among {len(cells)} cells on the same samples, so that some of it is chance."
+    ]
 
 
 def summed_up(verdicts: Sequence[Verdict]) -> str:
     """All of them in one sentence."""
-    counts = {kind: int(np.sum([each.verdict == kind for each in verdicts])) for kind in ("shows", "reversed")}
-    rest = len(verdicts) - sum(counts.values())
-    total = len(verdicts)
-    return (
-        f"Of the paper's {total} orderings {counts['shows']} show here, {counts['reversed']} are reversed, "
-        f"and {rest} cannot be told."
-    )
+    told = {"shows": "show", "reversed": "are reversed", "open": "cannot be told", "missing": "were not measured"}
+    parts = []
+    for verdict, words in told.items():
+        if some := [each for each in verdicts if each.verdict == verdict]:
+            parts.append(f"{len(some)} {words} ({_listed(some)})")
+    return f"Of the paper's {len(verdicts)} orderings {'; '.join(parts)}."
+
+
+def _listed(verdicts: Sequence[Verdict]) -> str:
+    """`HyNet before SOSNet, HardNet in FPR@95; ...`: rows that one of them is before stand together."""
+    worse: dict[tuple[str, str], list[str]] = {}
+    for each in verdicts:
+        worse.setdefault((each.better, each.column), []).append(each.worse)
+    return "; ".join(f"{name} before {', '.join(rows)} in {NAMES[column]}" for (name, column), rows in worse.items())
 
 
 def _by_paper(plan: Plan, ordering: Ordering) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 from ... import datasets
 from ...datasets import hpatches, sequences
-from ...errors import DataNotFound, HynetError, MissingExtra
+from ...errors import BadData, BadInput, DataNotFound, HynetError, MissingExtra
 from ...training.configuration import LENGTHS, TrainConfig
 from ...training.recipes import HYNET, RECIPES
 from ...training.sampling import batches_per_epoch, mix
@@ -27,8 +27,9 @@ from ..harness.contestants import Contestant, Model, fingerprint
 from ..harness.evaluation import Evaluation
 from ..ubc import SCENES
 from . import runs
+from .asked import Ablation
 from .runs import Budget, Tell, Training
-from .study import Ablation, ablate
+from .study import ablate
 
 RIVALS = ("tfeat", "l2net", "hardnet", "doap", "sosnet", "hynet")  # Table 1, without SIFT
 SECOND_ORDER = ("hardnet", "sosnet", "hynet", "hynet-sosr")  # Table 5
@@ -37,7 +38,23 @@ TRAINED_ON = "liberty"  # of all models but Table 1's and 5's
 
 
 class NotTrained(HynetError):
-    """A network whose training diverged."""
+    """All networks of a part diverged."""
+
+
+@dataclass(frozen=True)
+class Networks:
+    """What was trained for a part."""
+
+    models: Sequence[Contestant]
+    diverged: Sequence[str]  # sentences about those that have no result
+
+    def __add__(self, other: Networks) -> Networks:
+        return Networks([*self.models, *other.models], [*self.diverged, *other.diverged])
+
+    def evaluated(self, benchmark: str, models: Sequence[Model], data: Path, **options: Any) -> Evaluation:
+        """The models, some of which are these networks, by a benchmark; those that are missing are told."""
+        found = BENCHMARKS[benchmark](models, data, **options)
+        return replace(found, notes=[*found.notes, *self.diverged])
 
 
 @dataclass(frozen=True)
@@ -52,6 +69,12 @@ class Reproduction:
     jobs: int | None = None
     progress: Progress = silent
     tell: Tell = lambda line: None
+
+    def __post_init__(self) -> None:
+        for name, least in (("steps", 1), ("pairs_per_batch", 2)):
+            asked = getattr(self, name)
+            if asked is not None and asked < least:
+                raise BadInput(f"--{name.replace('_', '-')} must be {least} or more; got {asked}.")
 
     def patch_sets(self) -> dict[str, Path]:
         """PhotoTour's scenes that are there."""
@@ -97,9 +120,11 @@ def fig_appendix(asked: Reproduction) -> Evaluation:
 
 def table2(asked: Reproduction) -> Evaluation:
     scenes = asked.folder("eth")  # before days of training
-    models = ["sift", *_trained(asked, STRONGEST, asked.liberty())]
-    options = {"detector": ("dog", "keynet"), "work": asked.out / "eth"}
-    return BENCHMARKS["eth"](models, scenes, progress=asked.progress, **options)
+    networks = _trained(asked, STRONGEST, asked.liberty())
+    hynet = [each for each in networks.models if each.name == f"hynet-{TRAINED_ON}"]
+    models: list[Model] = ["sift", *networks.models]
+    models += [replace(each, name=f"keynet+{each.name}") for each in hynet]  # as in the paper, whose others have DoG's
+    return networks.evaluated("eth", models, scenes, progress=asked.progress, work=asked.out / "eth")
 
 
 def table3(asked: Reproduction) -> Evaluation:
@@ -116,9 +141,9 @@ def table3(asked: Reproduction) -> Evaluation:
 
 def table4(asked: Reproduction) -> Evaluation:
     scenes = asked.folder("imc")
-    models = _trained(asked, STRONGEST, asked.liberty())
+    networks = _trained(asked, STRONGEST, asked.liberty())
     options: dict[str, Any] = {"task": "both", "detector": ("keynet",), "max_keypoints": 2048, "matcher": "nearest"}
-    return BENCHMARKS["imc"](models, scenes, progress=asked.progress, **options)
+    return networks.evaluated("imc", networks.models, scenes, progress=asked.progress, **options)
 
 
 # What is made, in the paper's order, and what it is called
@@ -141,7 +166,7 @@ def reproduce(asked: Reproduction, done: Callable[[str, Evaluation], None]) -> d
     for name, (title, make) in PARTS.items():
         try:
             done(name, replace(make(asked), title=title))
-        except (DataNotFound, MissingExtra, NotTrained) as error:  # the other parts are worth having
+        except (BadData, DataNotFound, MissingExtra, NotTrained) as error:  # the other parts are worth having
             missing[name] = f"{title} is not here: {error}"
         asked.tell(missing.get(name, f"{title}: done"))
     if len(missing) == len(PARTS):
@@ -154,21 +179,20 @@ def _phototour(asked: Reproduction, recipes: Sequence[str]) -> Evaluation:
     found = asked.patch_sets()
     if len(found) < 2:
         raise DataNotFound(f"it trains on one PhotoTour set and tests on another, and {asked.data} has {len(found)}.")
-    models: list[Model] = ["sift"]
-    for root in found.values():
-        models += _trained(asked, recipes, root)
-    return BENCHMARKS["ubc"](models, asked.data, progress=asked.progress, against="sift")
+    networks = sum((_trained(asked, recipes, root) for root in found.values()), Networks([], []))
+    return networks.evaluated("ubc", ["sift", *networks.models], asked.data, progress=asked.progress, against="sift")
 
 
 def _on_stacks(asked: Reproduction, recipes: Sequence[str]) -> Evaluation:
     root, stacks = asked.liberty(), asked.stacks()
     lists = asked.data / "hpatches-tasks"
     options = {"tasks": lists} if lists.is_dir() else {}
-    models = [*reversed(_trained(asked, recipes, root)), "sift"]
-    return BENCHMARKS["hpatches"](models, stacks, progress=asked.progress, **options)
+    networks = _trained(asked, recipes, root)
+    models: list[Model] = [*reversed(networks.models), "sift"]
+    return networks.evaluated("hpatches", models, stacks, progress=asked.progress, **options)
 
 
-def _trained(asked: Reproduction, recipes: Sequence[str], root: Path) -> list[Model]:
+def _trained(asked: Reproduction, recipes: Sequence[str], root: Path) -> Networks:
     """The recipes' networks of one set, trained where that was not done."""
     from ...descriptors.loading import load
 
@@ -178,18 +202,21 @@ def _trained(asked: Reproduction, recipes: Sequence[str], root: Path) -> list[Mo
         name = f"{recipe}-{root.name}"
         trainings.append(Training(name, config, runs.place(asked.out, config, [root])))
     ended = runs.train_all(trainings, [root], jobs=asked.jobs, progress=asked.progress, tell=asked.tell)
-    models: list[Model] = []
+    models, diverged = [], []
     for training, one in zip(trainings, ended, strict=True):
         if one.diverged:
-            raise NotTrained(f"{training.name} could not be trained: {one.diverged}")
+            diverged.append(f"{training.name} could not be trained: {one.diverged}")
+            continue
         descriptor = load(one.checkpoint)
         models.append(Contestant(training.name, descriptor, fingerprint(str(one.checkpoint), descriptor)))
-    return models
+    if not models:
+        raise NotTrained(diverged[0])
+    return Networks(models, diverged)
 
 
 def _lasting(asked: Reproduction, config: TrainConfig, root: Path) -> TrainConfig:
     """The recipe with its epochs as steps, or with those that were asked for."""
-    pairs = asked.pairs_per_batch or config.pairs_per_batch
+    pairs = config.pairs_per_batch if asked.pairs_per_batch is None else asked.pairs_per_batch
     steps = asked.steps
     if steps is None:
         patch_set = datasets.find_patches(root).load(root, 32, asked.progress)

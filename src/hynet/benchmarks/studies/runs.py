@@ -29,7 +29,6 @@ from ...types import Progress, silent
 
 TRAINED = "trained.json"
 SHOWN_EVERY = 2.0  # seconds: how far the runs are
-NOT_OF_THE_RUN = ("compiled", "validate_minutes", "checkpoint_minutes", "log_every")  # no pair depends on them
 NOTHING_KEPT = "its weights stopped being finite numbers after the last step, and were not kept."
 Tell = Callable[[str], None]
 
@@ -57,7 +56,7 @@ class Training:
     name: str
     config: TrainConfig
     out: Path
-    validated: bool = False  # its FPR@95 on the validation set is wanted
+    validated: bool = False  # its FPR@95 on the validation set is wanted, on the way
 
     @property
     def steps(self) -> int:
@@ -70,7 +69,6 @@ class Ended:
     """How a run ended."""
 
     out: Path
-    fpr95: float | None = None  # on the validation set, in percent, where that was wanted
     diverged: str = ""  # the sentence, where the loss stopped being a number
 
     @property
@@ -105,11 +103,15 @@ def _spelt_out(config: TrainConfig) -> TrainConfig:
     return replace(config, **own, loss_options=others)
 
 
-def place(out: Path, config: TrainConfig, data: Sequence[Path]) -> Path:
-    """The folder of a run: other settings or other data, another folder."""
-    settings = {key: value for key, value in asdict(config).items() if key not in NOT_OF_THE_RUN}
+def place(out: Path, config: TrainConfig, data: Sequence[Path], validate: Path | None = None) -> Path:
+    """The folder of a run: other settings or other data, another folder. validate: the set that its log is about."""
+    from ...training.checkpoints import FREE_TO_CHANGE  # brings torch
+
+    settings = {key: value for key, value in asdict(config).items() if key not in FREE_TO_CHANGE}
     sets = [datasets.find_patches(root).fingerprint(root) for root in data]
-    return out / "runs" / f"{config.loss}-seed{config.seed}-{fingerprints.values([settings, sets])[:8]}"
+    looked_at = [] if validate is None else [datasets.find_patches(validate).fingerprint(validate)]
+    key = fingerprints.values([settings, sets, *looked_at])
+    return out / "runs" / f"{config.loss}-seed{config.seed}-{key[:8]}"
 
 
 def train_all(
@@ -162,8 +164,7 @@ def _train(data: Sequence[Path], validate: Path | None, training: Training) -> N
     told: dict[str, Any] = {"steps": training.steps}
     sets = [validate] if training.validated and validate is not None else []
     try:
-        ended = train(training.config, data, training.out, validate=sets, resume=True, recipe_name=training.config.loss)
-        told["fpr95"] = next(iter(ended.last_validation.values()), None)
+        train(training.config, data, training.out, validate=sets, resume=True, recipe_name=training.config.loss)
     except Diverged as error:  # the other rows are worth having
         told["diverged"] = str(error)
     with whole(training.out / TRAINED) as temporary:
@@ -173,12 +174,10 @@ def _train(data: Sequence[Path], validate: Path | None, training: Training) -> N
 def _ended(training: Training) -> Ended | None:
     try:
         told = json.loads((training.out / TRAINED).read_text())
-        ended = Ended(training.out, told.get("fpr95"), told.get("diverged", ""))
+        ended = Ended(training.out, told.get("diverged", ""))
     except (OSError, ValueError, AttributeError):
         return None
-    if not ended.diverged and (not ended.checkpoint.exists() or (training.validated and ended.fpr95 is None)):
-        return None
-    return ended
+    return ended if ended.diverged or ended.checkpoint.exists() else None
 
 
 def _jobs() -> int:

@@ -98,6 +98,15 @@ def score(
     return Scores(rows, bars, tested, stacks)
 
 
+def validation_errors(models: Sequence[Path], validate: Path, progress: Progress = silent) -> list[float]:
+    """FPR@95 of each in percent, on the pairs that a training validates on."""
+    from ...training.validation import VALIDATION_PAIRS  # brings torch
+
+    tested = open_set(validate, None, progress, most=VALIDATION_PAIRS)
+    found = [pair_distances(_contestant(model.parent.name, str(model)), tested, progress) for model in models]
+    return [100 * metrics.fpr95(distances, tested.pairs.is_match) for distances in found]
+
+
 def _contestant(shown: str, name: str) -> Contestant:
     from ...descriptors.loading import load
 

@@ -7,36 +7,18 @@ from dataclasses import dataclass, field, replace
 from math import ceil
 from pathlib import Path
 
-import numpy as np
-
 from ... import datasets
-from ...errors import BadInput, choose, need
+from ...errors import BadInput, need
 from ...training.configuration import TrainConfig
 from ...types import Progress, silent
-from ..harness.evaluation import Bars, Curves, Evaluation
-from . import orderings, runs, scoring
-from .plans import ALPHAS, LOOKS, MARGINS, PLANS, Plan, Row, grid, rivals, sosr
-from .runs import Budget, Ended, Tell, Training
-from .scoring import Scores
+from ..harness.evaluation import Evaluation
+from . import orderings, runs, scoring, telling
+from .asked import Ablation
+from .plans import LOOKS, Plan, Row
+from .runs import Ended, Tell, Training
+from .telling import Measured
 
 SEARCH = 0.25  # of the steps, for each margin that is tried
-
-
-@dataclass(frozen=True)
-class Ablation:
-    """What to run, on what, and where to."""
-
-    study: str
-    data: Sequence[Path]  # patch sets to train on, mixed
-    validate: Path  # the patch set that FPR@95 and margins come from
-    test: Path  # patch stacks of HPatches, or image sequences of which such stacks are cut
-    out: Path
-    budget: Budget
-    pairs: int | None = None  # of `validate`, that FPR@95 is measured on; None: 100,000, or the most it lists
-    own_settings: bool = False
-    alphas: Sequence[float] = ALPHAS
-    margins: Sequence[float] = MARGINS["hynet"]
-    jobs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -52,12 +34,14 @@ def ablate(asked: Ablation, progress: Progress = silent, tell: Tell = lambda lin
     """Run one study, or go on with it."""
     need("torch", "train", "training")
     from ...training.run import check_apart
+    from ...training.sampling import batches_per_epoch, mix
     from ...training.setup import loss_function
 
-    plan = _plan(asked)
-    for row in plan.rows:
-        if row.config is not None:
-            loss_function(row.config)  # alphas and margins that no loss takes are told now, not after hours
+    plan = asked.plan()
+    patches = mix([datasets.find_patches(root).load(root, 32, progress) for root in asked.data])
+    for config in [row.config for row in plan.rows if row.config is not None]:
+        loss_function(config)  # what no loss takes and no set fills is told now, not after hours
+        batches_per_epoch(patches, (config if asked.own_settings else asked.budget).pairs_per_batch)
     _check_test(asked.test)
     datasets.test_pairs(asked.validate, asked.pairs)  # raises where there are not so many
     check_apart(list(asked.data), [asked.validate], "Give another set to --validate.")
@@ -73,18 +57,8 @@ def ablate(asked: Ablation, progress: Progress = silent, tell: Tell = lambda lin
     in_order = {row.name: models[row.name] for row in plan.rows if row.name in models}
     scores = scoring.score(in_order, asked.validate, asked.test, progress, pairs=asked.pairs)
     verdicts = orderings.judged(plan, scores)
-    evaluation = _evaluation(plan, asked, Measured(scores, trained, margins, verdicts))
+    evaluation = telling.evaluation(plan, asked, Measured(scores, trained, margins, verdicts))
     return Found(evaluation, verdicts, margins)
-
-
-def _plan(asked: Ablation) -> Plan:
-    if asked.own_settings and asked.study not in ("rivals", "sosr"):
-        raise BadInput("--own-settings is for rivals and sosr: elsewhere every row is HyNet but for one thing.")
-    if asked.study == "grid":
-        return grid(asked.alphas, asked.margins)
-    if asked.study in ("rivals", "sosr"):
-        return {"rivals": rivals, "sosr": sosr}[asked.study](asked.own_settings)
-    return choose(PLANS, asked.study, "study")()
 
 
 def _check_test(test: Path) -> None:
@@ -103,11 +77,14 @@ def _search(plan: Plan, asked: Ablation, progress: Progress, tell: Tell) -> dict
     for loss, margin in tried:
         config = runs.with_budget(replace(configs[loss], margin=margin), asked.budget, 0, share=SEARCH)
         name = f"{loss}, m {margin:g}"
-        trainings.append(Training(name, config, runs.place(asked.out, config, asked.data), validated=True))
+        trainings.append(Training(name, config, runs.place(asked.out, config, asked.data)))
     ended = _all(trainings, asked, progress, tell)
+    kept = [one for one in ended if not one.diverged]
+    errors = scoring.validation_errors([one.checkpoint for one in kept], asked.validate, progress) if kept else []
+    measured = {one.out: error for one, error in zip(kept, errors, strict=True)}
     found: dict[str, dict[float, float]] = {}
     for (loss, margin), one in zip(tried, ended, strict=True):
-        found.setdefault(loss, {})[margin] = 100.0 if one.fpr95 is None else one.fpr95
+        found.setdefault(loss, {})[margin] = measured.get(one.out, 100.0)
     return found
 
 
@@ -126,7 +103,7 @@ def _train(plan: Plan, asked: Ablation, progress: Progress, tell: Tell) -> dict[
     for seed in range(asked.budget.seeds):
         for name, config in rows:
             budgeted = _budgeted(config, plan, asked, seed)
-            where = runs.place(asked.out, budgeted, asked.data)
+            where = runs.place(asked.out, budgeted, asked.data, asked.validate if plan.curves else None)
             trainings.append(Training(f"{name}, seed {seed}", budgeted, where, validated=plan.curves))
     ended = _all(trainings, asked, progress, tell)
     return {name: [*ended[number :: len(rows)]] for number, (name, _) in enumerate(rows)}
@@ -142,130 +119,3 @@ def _budgeted(config: TrainConfig, plan: Plan, asked: Ablation, seed: int) -> Tr
 
 def _all(trainings: Sequence[Training], asked: Ablation, progress: Progress, tell: Tell) -> list[Ended]:
     return runs.train_all(trainings, asked.data, asked.validate, jobs=asked.jobs, progress=progress, tell=tell)
-
-
-# --- telling it ---
-
-
-@dataclass(frozen=True)
-class Measured:
-    """All that a study found out, to be told."""
-
-    scores: Scores
-    trained: Mapping[str, Sequence[Ended]]  # row -> its runs, one a seed
-    margins: Mapping[str, Mapping[float, float]]  # loss -> margin -> FPR@95, where that was searched
-    verdicts: Sequence[orderings.Verdict]
-
-
-def _evaluation(plan: Plan, asked: Ablation, measured: Measured) -> Evaluation:
-    scores = measured.scores
-    seeds = asked.budget.seeds
-    columns = [column for column in scoring.COLUMNS if any(column in own.values for own in scores.rows.values())]
-    spreads = [f"{column}_spread" for column in ("fpr95", "matching")] if seeds > 1 else []
-    papers = [f"paper_{column}" for column in dict.fromkeys(c for row in plan.paper.values() for c in row)]
-    rows: dict[str, dict[str, float | None]] = {}
-    for row in plan.rows:
-        own = scores.rows.get(row.name)
-        rows[row.name] = {column: own.mean(column) for column in columns if own is not None and column in own.values}
-        if own is not None and seeds > 1 and row.config is not None:
-            rows[row.name] |= {f"{column}_spread": own.spread(column) for column in ("fpr95", "matching")}
-        rows[row.name] |= {f"paper_{column}": value for column, value in plan.paper.get(row.name, {}).items()}
-    pairs = [(plan.reference, row.name) for row in plan.rows[1:]]
-    pairs += [(each.better, each.worse) for each in measured.verdicts if (each.better, each.worse) not in pairs]
-    found = [scores.compared(*pair, column) for pair in pairs for column in ("fpr95", "matching")]
-    return Evaluation(
-        plan.name,
-        str(asked.test),
-        [*columns[:2], *spreads, *papers, *columns[2:]],
-        rows,
-        {name: {column: own.interval(column) for column in own.values} for name, own in scores.rows.items()},
-        title=plan.title,
-        lower_is_better=["fpr95"],
-        comparisons=[each for each in found if each is not None],
-        pictures=_pictures(plan, asked, scores, measured.trained),
-        details={
-            "study": plan.name,
-            "seeds": seeds,
-            "steps": asked.budget.steps,
-            "pairs_per_batch": asked.budget.pairs_per_batch,
-            "values": {n: {c: v.tolist() for c, v in own.values.items()} for n, own in scores.rows.items()},
-            "margins": {
-                loss: {f"{m:g}": value for m, value in tried.items()} for loss, tried in measured.margins.items()
-            },
-            "alphas": list(plan.alphas),
-            "grid_margins": list(plan.grid_margins),
-            "orderings": [vars(each) for each in measured.verdicts],
-        },
-        notes=_notes(plan, asked, measured),
-    )
-
-
-def _pictures(
-    plan: Plan, asked: Ablation, scores: Scores, trained: Mapping[str, Sequence[Ended]]
-) -> dict[str, Curves | Bars]:
-    found: dict[str, Curves | Bars] = {"bars": replace(scores.bars, title=plan.title)}
-    if plan.curves:
-        lines = {name: _curve(own) for name, own in trained.items()}
-        title = f"{asked.validate.name}: FPR@95 while training, mean of {asked.budget.seeds} seed(s)"
-        found["curves"] = Curves(title, "steps", "FPR@95, %", lines)
-    if plan.alphas:
-        lines = {f"alpha {alpha:g}": _line(plan, scores, alpha) for alpha in plan.alphas}
-        found["grid"] = Curves("Matching over the margin", "m", "mAP, %", lines)
-    return found
-
-
-def _curve(ended: Sequence[Ended]) -> dict[str, list[float]]:
-    """FPR@95 over the steps, the mean of the seeds."""
-    from ...training import logbook
-
-    logs = [[line for line in logbook.read(run.out) if line.get("validation")] for run in ended]
-    looks = zip(*logs, strict=False)
-    points = [(some[0]["step"], np.mean([next(iter(line["validation"].values())) for line in some])) for some in looks]
-    return {"x": [float(step) for step, _ in points], "y": [float(error) for _, error in points]}
-
-
-def _line(plan: Plan, scores: Scores, alpha: float) -> dict[str, list[float]]:
-    cells = [
-        (row.config.margin, scores.rows[row.name].mean("matching"))
-        for row in plan.rows
-        if row.config is not None and row.config.alpha == alpha and row.name in scores.rows
-    ]
-    cells.sort()
-    return {"x": [float(margin or 0) for margin, _ in cells], "y": [value for _, value in cells]}
-
-
-def _notes(plan: Plan, asked: Ablation, measured: Measured) -> list[str]:
-    scores, verdicts = measured.scores, measured.verdicts
-    budget = asked.budget
-    each = "its authors' settings" if asked.own_settings else "HyNet's settings, and the same pairs in the same order"
-    sets = ", ".join(path.name for path in asked.data)
-    lasted = f"{budget.steps} steps of {budget.pairs_per_batch} pairs of {sets}, {each}"
-    if asked.own_settings:
-        lasted = f"the pairs of {budget.steps} steps of {budget.pairs_per_batch}, of {sets}, in batches by {each}"
-    notes = [
-        *([orderings.summed_up(verdicts)] if verdicts else []),
-        *(verdict.sentence for verdict in verdicts),
-        *orderings.best_cell(plan, scores),
-        f"Budget of every trained row: {lasted}; {budget.seeds} seed(s); the last weights, not the best.",
-    ]
-    for loss, tried in measured.margins.items():
-        told = ", ".join(f"{margin:g}: {value:.2f}" for margin, value in tried.items())
-        best = min(tried, key=lambda margin: tried[margin])
-        notes.append(
-            f"Margin of {loss}: {best:g}, chosen by FPR@95 in % on {asked.validate.name} after a quarter of the steps "
-            f"({told}); so fpr95 of these rows is of the set that chose their margin, and matching is not."
-        )
-    kind = (
-        "HPatches' stacks" if scores.stacks.root == asked.test else "stacks cut from image sequences as HPatches does"
-    )
-    notes += [
-        f"fpr95: in %, {len(scores.pairs.pairs):,} pairs of {scores.pairs.name}. The others: mAP in %, "
-        f"{len(scores.stacks.sequences)} sequences of {asked.test.name}, {kind}.",
-        "Intervals and differences: 95%, pairs (fpr95) and sequences (the others) resampled, the same for all rows; "
-        "the mean of the seeds. *_spread: the best seed minus the worst.",
-        "An ordering shows, or is reversed, where the interval of the difference leaves out zero and every seed of one "
-        "row is better than every seed of the other.",
-        f"The paper's: {plan.paper_source}. Its data and budget are others, so only the order can be compared.",
-    ]
-    notes += [f"{n}: {e.diverged}" for n, own in measured.trained.items() for e in own if e.diverged]
-    return notes

@@ -1,0 +1,39 @@
+"""What is asked of a study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import BadInput, choose
+from .plans import ALPHAS, MARGINS, PLANS, RANKINGS, Plan, grid
+from .runs import Budget
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """What to run, on what, and where to."""
+
+    study: str
+    data: Sequence[Path]  # patch sets to train on, mixed
+    validate: Path  # the patch set that FPR@95 and margins come from
+    test: Path  # patch stacks of HPatches, or image sequences of which such stacks are cut
+    out: Path
+    budget: Budget
+    pairs: int | None = None  # of `validate`, that FPR@95 is measured on; None: 100,000, or the most it lists
+    own_settings: bool = False
+    alphas: Sequence[float] | None = None  # of the grid, as the next; None: the usual four
+    margins: Sequence[float] | None = None
+    jobs: int | None = None
+
+    def plan(self) -> Plan:
+        if self.study != "grid" and (self.alphas is not None or self.margins is not None):
+            raise BadInput("--alphas and --margins are for grid; components searches its margins itself.")
+        if self.own_settings and self.study not in RANKINGS:
+            raise BadInput("--own-settings is for rivals and sosr: elsewhere every row is HyNet but for one thing.")
+        if self.own_settings:
+            return RANKINGS[self.study](own_settings=True)
+        if self.study == "grid":
+            return grid(self.alphas or ALPHAS, self.margins or MARGINS["hynet"])
+        return choose(PLANS, self.study, "study")()
