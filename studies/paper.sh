@@ -6,12 +6,15 @@
 # Every row is scored on 25,000 pairs of choose/ and on 500 patches of each sequence, two minutes of a core; the grid's
 # cells, which are many, on 10,000 and 200.
 set -euo pipefail
-sets=$1 eval=$2 out=$3
+usage="usage: studies/paper.sh SETS EVAL OUT"
+sets=${1:?$usage}
+photos=${2:?$usage}
+out=${3:?$usage}
 for patches in 500 200; do
   stacks=$out/stacks-$patches
   if [ ! -d "$stacks" ]; then
     rm -rf "$stacks.part"
-    python "$(dirname "$0")/fewer_patches.py" "$eval/homography" "$stacks.part" $patches
+    python "$(dirname "$0")/fewer_patches.py" "$photos/homography" "$stacks.part" $patches
     mv "$stacks.part" "$stacks"
   fi
 done

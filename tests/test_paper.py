@@ -89,6 +89,12 @@ def test_the_errata_follow_from_the_papers_own_numbers():
         more[scene] = rows["DoG+HyNet"][1] / max(others)
     assert more["madrid"] == pytest.approx(1.47, abs=0.005)  # 10
     assert more["gendarmen"] > 1.5
+    x, y = np.random.default_rng(0).normal(size=(2, 128))
+    assert abs(x @ similarity.grad_s_bar(x, y)) > 0.1  # 1
+    assert abs(x @ similarity.grad_d_bar(x, y)) > 0.1
+    assert x @ similarity.grad_s(x, y) == pytest.approx(0, abs=1e-9)
+    assert x @ similarity.grad_d(x, y) == pytest.approx(0, abs=1e-9)
+    assert 1000 * 512 * 2 == 1_024_000  # 3
     turned = 0.3 + np.pi
     assert similarity.g_s(turned) == pytest.approx(similarity.g_s(0.3))  # 2
     assert similarity.g_d(turned) != pytest.approx(similarity.g_d(0.3), abs=0.1)
