@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from dataclasses import fields, replace
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+import torch
 
 from conftest import write_set
 from hynet import metrics
@@ -321,12 +323,22 @@ def test_a_run_that_kept_no_weights_is_told_and_moves_no_other_rows_result(sets,
         training.out.mkdir()
         (training.out / runs.TRAINED).write_text("{}")
         if training.name == "kept":
-            (training.out / "last.pt").touch()
+            torch.save({}, training.out / "last.pt")
 
     monkeypatch.setattr(runs, "_train", trained)
     lost, kept = runs.train_all(trainings, [sets / "train"], jobs=1)
     assert lost.diverged == runs.NOTHING_KEPT
     assert kept == runs.Ended(tmp_path / "kept")
+
+
+def test_a_finished_run_whose_weights_are_cut_short_is_told_and_can_be_removed(rivals, sets, tmp_path, capsys):
+    shutil.copytree(rivals[0] / "runs", tmp_path / "runs")
+    (weights,) = tmp_path.glob("runs/tfeat-*/last.pt")
+    weights.write_bytes(weights.read_bytes()[:1000])
+    assert main(command(sets, "rivals", tmp_path)) == 2
+    assert "is not a whole checkpoint" in capsys.readouterr().err
+    shutil.rmtree(weights.parent)
+    assert main(command(sets, "rivals", tmp_path)) == 0
 
 
 def test_own_settings_train_each_rival_as_its_authors_did_on_as_many_pairs():
@@ -412,7 +424,8 @@ def test_a_row_without_a_result_is_said_to_be_missing():
 @pytest.mark.parametrize(
     ("cells", "sentence"),
     [
-        ({"alpha 2, m 1.2": 50.0, "alpha 1, m 1": 40.0}, "alpha 2, m 1.2 (matching 50.00), which is the paper's best"),
+        ({"alpha 2, m 1.2": 50.0, "alpha 1, m 1": 40.0}, "which is the paper's best; better than 1 of 1 others beyond"),
+        ({"alpha 2, m 1.2": 50.0, "alpha 1, m 1": 50.0}, "which is the paper's best; better than 0 of 1 others beyond"),
         ({"alpha 2, m 1.2": 40.0, "alpha 1, m 1": 50.0}, "ahead of the paper's best, alpha 2, m 1.2, by 10.00"),
         ({"alpha 1, m 1": 50.0}, "the paper's best, alpha 2, m 1.2, is not in this grid"),
         ({}, "No cell of the grid has a result."),
@@ -442,6 +455,12 @@ def test_a_grid_that_no_loss_takes_is_refused_before_its_first_cell_is_trained(s
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("alphas", [[], ["2", "2"]])
+def test_a_grid_of_nothing_or_of_one_cell_twice_is_refused(sets, tmp_path, capsys, alphas):
+    assert main([*command(sets, "grid", tmp_path), "--alphas", *alphas, "--margins", "1"]) == 2
+    assert "--alphas needs one or more numbers, each once" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
@@ -451,6 +470,8 @@ def test_a_grid_that_no_loss_takes_is_refused_before_its_first_cell_is_trained(s
         (["--margins", "0.1"], "--alphas and --margins are for grid"),
         (["--pairs-per-batch", "41"], "41 pairs a batch need as many points"),
         (["--seeds", "0"], "--seeds must be 1 or more"),
+        (["--jobs", "0"], "--jobs must be 1 or more"),
+        (["--pairs", "-1"], "--pairs must be 1 or more"),
     ],
 )
 def test_a_study_that_cannot_be_run_is_refused_and_leaves_nothing_behind(sets, tmp_path, capsys, more, sentence):

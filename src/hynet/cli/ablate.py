@@ -114,7 +114,7 @@ def _command(asked: Ablation) -> str:
     words = ["hynet", "ablate", asked.study, "--data", *map(str, asked.data), "--validate", str(asked.validate)]
     words += ["--test", str(asked.test), "--steps", str(asked.budget.steps), "--seeds", str(asked.budget.seeds)]
     words += ["--pairs-per-batch", str(asked.budget.pairs_per_batch), "--out", str(asked.out)]
-    words += ["--precision", asked.budget.precision]
+    words += ["--precision", asked.budget.precision, *([] if asked.budget.compiled else ["--no-compiled"])]
     words += [] if asked.pairs is None else ["--pairs", str(asked.pairs)]
     words += [] if asked.alphas is None else ["--alphas", *map(str, asked.alphas)]
     words += [] if asked.margins is None else ["--margins", *map(str, asked.margins)]

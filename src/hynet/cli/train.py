@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from ..errors import BadInput, choose
+from ..errors import BadInput, UnknownName, listed
 from ..training.configuration import LENGTHS, TrainConfig
 from ..training.recipes import RECIPES
 from ..training.run import train
@@ -44,7 +44,9 @@ def main(args: list[str]) -> Report:
     if name in OTHER_RECIPES:
         other = OTHER_RECIPES[name].run
         return parse(other, options, prog=f"hynet train {name}", description=other.__doc__)()
-    config = choose(RECIPES, name, "recipe").config
+    if name not in RECIPES:
+        raise UnknownName(f"no recipe {name!r}; choose {listed([*RECIPES, *OTHER_RECIPES])}.")
+    config = RECIPES[name].config
     given = [length for length in LENGTHS if any(arg.split("=")[0] == f"--{length}" for arg in options)]
     if given:  # another length takes the place of the recipe's
         lengths: dict[str, Any] = {length: 1 if length == given[0] else None for length in LENGTHS}

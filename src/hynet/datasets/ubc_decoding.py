@@ -159,7 +159,9 @@ def mosaic_files(root: Path) -> list[Path]:
 
 def needed(root: Path, name: str) -> Path:
     if not (root / name).exists():
-        raise DataNotFound(f"no {name} in {root}; a PhotoTour set needs it, so unpack the set again.")
+        raise DataNotFound(
+            f"no {name} in {root}; a PhotoTour set needs it: unpack it again, or make a set of photos, `hynet patches`."
+        )
     return root / name
 
 

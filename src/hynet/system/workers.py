@@ -6,11 +6,13 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
 from multiprocessing.queues import SimpleQueue
 from typing import Any, TypeVar
 
@@ -24,11 +26,12 @@ Result = TypeVar("Result")
 
 
 def in_processes(
-    tasks: Mapping[str, Task], prepare: Callable[[], Callable[[Task], Result]], jobs: int
+    tasks: Mapping[str, Task], prepare: Callable[[], Callable[[Task], Result]], jobs: int, *, grace: float = 0.0
 ) -> Generator[tuple[str, Result], None, None]:
     """Each task's name and result, as they are done.
 
     prepare: is called once in each process, to load what takes long, and returns what does the tasks.
+    grace: seconds that tasks half done have to keep what they can after SIGTERM, when all is stopped.
     """
     jobs = min(jobs, len(tasks))
     context = get_context("spawn")  # a fork would inherit half of what the other threads were doing
@@ -49,11 +52,22 @@ def in_processes(
         except BrokenProcessPool:
             raise BadInput("a process ended early: try fewer jobs if memory is short.") from None
         except BaseException:  # Ctrl-C does not wait for tasks that are half done
-            for process in list(pool._processes.values()):
-                process.kill()
+            _end(list(pool._processes.values()), grace)
             raise
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _end(processes: Sequence[BaseProcess], grace: float) -> None:
+    latest = time.monotonic() + grace
+    try:
+        for process in processes if grace else ():
+            process.terminate()
+        for process in processes:
+            process.join(max(0.0, latest - time.monotonic()))
+    finally:  # also when Ctrl-C comes once more
+        for process in processes:
+            process.kill()
 
 
 @contextmanager

@@ -127,8 +127,6 @@ def draw(out: Path, sources: Sources, command: str = "hynet figures") -> dict[st
                 found[name] = save(drawing, name, out, f"({command})")[0]
         except Missing as missing:
             found[name] = f"{name} {missing}."
-            for stale in (out / f"{name}.svg", out / f"{name}.png"):
-                stale.unlink(missing_ok=True)
             text.append(str(found[name]))
             continue
         text.append(f"![{name}]({name}.svg)\n\n**{name}.** {drawing.caption}")
@@ -156,14 +154,19 @@ def _of_a_study(sources: Sources, study: str, make: Callable[[Mapping[str, Any],
         raise Missing(f"needs a study: {how}")
     path = sources.study / f"{study}.json"
     try:
-        told = json.loads(path.read_text())
+        told = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise Missing(f"needs a study that {sources.study} does not hold: {how}") from None
+    except (ValueError, RecursionError):
+        raise Missing(f"cannot be drawn, since {path} is no whole JSON; run the study again") from None
+    try:
         details = told["details"]
         budget = f"{details['steps']:,} steps of {details['pairs_per_batch']} pairs, {details['seeds']} seed(s)"
         return make(told, f"{budget} ({told['command']})")
-    except FileNotFoundError:
-        raise Missing(f"needs a study that {sources.study} does not hold: {how}") from None
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Missing(f"cannot be drawn from {path} ({type(error).__name__}: {error}); run the study again") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Missing(
+            f"cannot be drawn, since {path} is not as `hynet ablate` writes it; run the study again"
+        ) from None
 
 
 def _first_network(models: Sequence[str]) -> str:

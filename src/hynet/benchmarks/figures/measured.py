@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import pi, prod
+from math import floor, pi, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +39,11 @@ def theta(found: Mapping[str, Angles], told: str) -> Drawing:
     first = next(iter(found.values()))
     size = 2 * first.pairs_per_batch
     inside = min(float((np.concatenate([own.positives, own.negatives]) < pi / 2).mean()) for own in found.values())
+    below = "all" if inside == 1 else f"at least {floor(1000 * inside) / 10:.1f}%"
     return Drawing(
         figure,
         f"Angles of partners and of hardest negatives in a batch, mined as HardNet does: {2 * len(first.positives):,} "
-        f"pairs of {told} from {first.batches} batches of {size} patches; at least {100 * inside:.1f}% lie below π/2 "
+        f"pairs of {told} from {first.batches} batches of {size} patches; {below} lie below π/2 "
         "(line).",
     )
 
@@ -75,8 +76,8 @@ def network(layers: Sequence[LayerOutline], name: str, side: int = 32) -> Drawin
     panel.axis("off")
     return Drawing(
         figure,
-        f"{name}, drawn from the module itself: {len(layers)} layers, {total:,} parameters. A box is as high as its "
-        "feature map and grows with its channels; below are its parts in order. Orange: a layer that has BatchNorm.",
+        f"{name}, drawn from the module itself: {len(layers)} layers, {total:,} parameters. A box grows in height with "
+        "its feature map and in width with its channels; below are its parts in order. Orange: it has BatchNorm.",
     )
 
 
@@ -97,7 +98,15 @@ def bars(told: Mapping[str, Any], trained: str) -> Drawing:
             for mark, value in picture["marks"].get(task, {}).get(method, {}).items():
                 level, *variant = mark.split()
                 marker = MARKERS[variants.index(" ".join(variant)) % len(MARKERS)]
-                panel.plot([value], [y], marker=marker, color=LEVELS.get(level, BLACK), markersize=5, linestyle="none")
+                panel.plot(
+                    [value],
+                    [y],
+                    marker=marker,
+                    color=LEVELS.get(level, BLACK),
+                    markersize=5,
+                    linestyle="none",
+                    clip_on=False,
+                )
         panel.set(title=task, xlabel="mAP, %", xlim=(0, 100))
         panel.grid(axis="y", visible=False)
     line = need("matplotlib.lines", "train", "drawing figures").Line2D

@@ -27,6 +27,20 @@ class Ablation:
     margins: Sequence[float] | None = None
     jobs: int | None = None
 
+    def __post_init__(self) -> None:
+        if not self.data:
+            raise BadInput("--data needs one or more patch sets to train on.")
+        for name in ("jobs", "pairs"):
+            count = getattr(self, name)
+            if count is not None and count < 1:
+                raise BadInput(f"--{name} must be 1 or more; got {count}.")
+        for name in ("alphas", "margins"):
+            values = getattr(self, name)
+            if values is not None and (not values or len(set(values)) < len(values)):
+                raise BadInput(
+                    f"--{name} needs one or more numbers, each once; got {', '.join(map(str, values)) or 'none'}."
+                )
+
     def plan(self) -> Plan:
         if self.study != "grid" and (self.alphas is not None or self.margins is not None):
             raise BadInput("--alphas and --margins are for grid; components searches its margins itself.")

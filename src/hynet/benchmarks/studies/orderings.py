@@ -67,7 +67,9 @@ def best_cell(plan: Plan, scores: Scores) -> list[str]:
     if papers not in cells:
         return [f"{told}; the paper's best, {papers}, is not in this grid."]
     if best == papers:
-        return [f"{told}, which is the paper's best: it shows here."]
+        others = [scores.compared(papers, name, "matching") for name in cells if name != papers]
+        surely = sum(each is not None and each.interval[0] > 0 for each in others)
+        return [f"{told}, which is the paper's best; better than {surely} of {len(others)} others beyond the interval."]
     found = scores.compared(best, papers, "matching")
     assert found is not None
     low, high = found.interval

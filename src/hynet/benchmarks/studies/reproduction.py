@@ -201,7 +201,8 @@ def _trained(asked: Reproduction, recipes: Sequence[str], root: Path) -> Network
         config = _lasting(asked, RECIPES[recipe].config, root)
         name = f"{recipe}-{root.name}"
         trainings.append(Training(name, config, runs.place(asked.out, config, [root])))
-    ended = runs.train_all(trainings, [root], jobs=asked.jobs, progress=asked.progress, tell=asked.tell)
+    called = f"runs on {root.name}"
+    ended = runs.train_all(trainings, [root], called=called, jobs=asked.jobs, progress=asked.progress, tell=asked.tell)
     models, diverged = [], []
     for training, one in zip(trainings, ended, strict=True):
         if one.diverged:

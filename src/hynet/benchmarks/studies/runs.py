@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
@@ -29,6 +30,7 @@ from ...types import Progress, silent
 
 TRAINED = "trained.json"
 SHOWN_EVERY = 2.0  # seconds: how far the runs are
+GRACE = 5.0  # seconds for a checkpoint after Ctrl-C: the longest step of a plain CPU
 NOTHING_KEPT = "its weights stopped being finite numbers after the last step, and were not kept."
 Tell = Callable[[str], None]
 
@@ -119,19 +121,21 @@ def train_all(
     data: Sequence[Path],
     validate: Path | None = None,
     *,
+    called: str = "runs",
     jobs: int | None = None,
     progress: Progress = silent,
     tell: Tell = lambda line: None,
 ) -> list[Ended]:
     """All of them; those that have ended are not trained again, one that was interrupted goes on.
 
+    called: what they are to whoever waits for them.
     jobs: how many at once; None: one a core, or one where a GPU trains.
     """
     by_folder = {str(training.out): training for training in trainings}  # two studies may share a run
     missing = {folder: training for folder, training in by_folder.items() if _ended(training) is None}
     jobs = jobs if jobs is not None else _jobs()
     if missing:
-        with _watched(list(missing.values()), progress, tell) as told, _kept(list(by_folder.values())):
+        with _watched(list(missing.values()), called, progress, tell) as told, _kept(list(by_folder.values()), called):
             for folder in _trained_some(missing, data, validate, jobs):
                 told(missing[folder])
     found = {folder: _ended(training) for folder, training in by_folder.items()}
@@ -146,7 +150,7 @@ def _trained_some(
             _train(data, validate, training)
             yield folder
     else:
-        for folder, _ in in_processes(missing, partial(_trainer, data, validate), jobs):
+        for folder, _ in in_processes(missing, partial(_trainer, data, validate), jobs, grace=GRACE):
             yield folder
 
 
@@ -177,7 +181,7 @@ def _ended(training: Training) -> Ended | None:
         ended = Ended(training.out, told.get("diverged", ""))
     except (OSError, ValueError, AttributeError):
         return None
-    return ended if ended.diverged or ended.checkpoint.exists() else None
+    return ended if ended.diverged or zipfile.is_zipfile(ended.checkpoint) else None  # torch's format; whole or not
 
 
 def _jobs() -> int:
@@ -190,7 +194,9 @@ def _jobs() -> int:
 
 
 @contextmanager
-def _watched(missing: Sequence[Training], progress: Progress, tell: Tell) -> Iterator[Callable[[Training], None]]:
+def _watched(
+    missing: Sequence[Training], called: str, progress: Progress, tell: Tell
+) -> Iterator[Callable[[Training], None]]:
     """Shows the steps of all runs, read from their logs, and tells of each that ends how long the rest will take."""
     start, total = time.monotonic(), sum(training.steps for training in missing)
     before, ended = sum(map(_steps, missing)), set[Path]()
@@ -199,26 +205,26 @@ def _watched(missing: Sequence[Training], progress: Progress, tell: Tell) -> Ite
         return sum(training.steps if training.out in ended else _steps(training) for training in missing)
 
     def show() -> None:
-        progress(done(), total, f"training, {len(ended)} of {len(missing)} runs done")
+        progress(done(), total, f"training, {len(ended)} of {len(missing)} {called} done")
 
     def told(training: Training) -> None:
         ended.add(training.out)
         steps = done()
         left = durations.told((time.monotonic() - start) * (total - steps) / max(steps - before, 1))
-        tell(f"{training.name}: {training.steps} steps; {len(ended)} of {len(missing)} runs, {left} left")
+        tell(f"{training.name}: {training.steps} steps; {len(ended)} of {len(missing)} {called}, {left} left")
 
     with repeatedly(show, SHOWN_EVERY):
         yield told
 
 
 @contextmanager
-def _kept(trainings: Sequence[Training]) -> Iterator[None]:
+def _kept(trainings: Sequence[Training], called: str) -> Iterator[None]:
     """Says, when it is interrupted, what is not lost."""
     try:
         yield
     except KeyboardInterrupt as stop:
         done = sum(_ended(training) is not None for training in trainings)
-        stop.add_note(f"{done} of {len(trainings)} runs are done")
+        stop.add_note(f"{done} of {len(trainings)} {called} are done")
         raise
 
 

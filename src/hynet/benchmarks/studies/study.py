@@ -78,7 +78,7 @@ def _search(plan: Plan, asked: Ablation, progress: Progress, tell: Tell) -> dict
         config = runs.with_budget(replace(configs[loss], margin=margin), asked.budget, 0, share=SEARCH)
         name = f"{loss}, m {margin:g}"
         trainings.append(Training(name, config, runs.place(asked.out, config, asked.data)))
-    ended = _all(trainings, asked, progress, tell)
+    ended = _all(trainings, asked, progress, tell, called="runs of the search for margins")
     kept = [one for one in ended if not one.diverged]
     errors = scoring.validation_errors([one.checkpoint for one in kept], asked.validate, progress) if kept else []
     measured = {one.out: error for one, error in zip(kept, errors, strict=True)}
@@ -117,5 +117,9 @@ def _budgeted(config: TrainConfig, plan: Plan, asked: Ablation, seed: int) -> Tr
     return replace(budgeted, pairs_per_epoch=steps * asked.budget.pairs_per_batch, validate_minutes=None)
 
 
-def _all(trainings: Sequence[Training], asked: Ablation, progress: Progress, tell: Tell) -> list[Ended]:
-    return runs.train_all(trainings, asked.data, asked.validate, jobs=asked.jobs, progress=progress, tell=tell)
+def _all(
+    trainings: Sequence[Training], asked: Ablation, progress: Progress, tell: Tell, called: str = "runs"
+) -> list[Ended]:
+    return runs.train_all(
+        trainings, asked.data, asked.validate, called=called, jobs=asked.jobs, progress=progress, tell=tell
+    )

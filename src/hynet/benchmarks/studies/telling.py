@@ -140,9 +140,10 @@ def _notes(plan: Plan, asked: Ablation, measured: Measured) -> list[str]:
     for loss, tried in measured.margins.items():
         told = ", ".join(f"{margin:g}: {value:.2f}" for margin, value in tried.items())
         best = min(tried, key=lambda margin: tried[margin])
+        tie = " (the first of several as good)" if list(tried.values()).count(tried[best]) > 1 else ""
         notes.append(
-            f"Margin of {loss}: {best:g}, chosen by FPR@95 in % on {asked.validate.name} after a quarter of the steps "
-            f"({told}); so fpr95 of these rows is of the set that chose their margin, and matching is not."
+            f"Margin of {loss}: {best:g}{tie}, chosen by FPR@95 in % on {asked.validate.name} after a quarter of the "
+            f"steps ({told}); so fpr95 of these rows is of the set that chose their margin, and matching is not."
         )
     cut = "" if scores.stacks.root == asked.test else ", stacks cut of them as HPatches does"
     notes += [
