@@ -42,7 +42,8 @@ def fuzz(report: dict[str, Any]) -> str:
 
 def faults(report: dict[str, Any]) -> str:
     columns = list(dict.fromkeys(fault for row in report["commands"].values() for fault in row))
-    source = f"`{report['command']}` at {report['commit']}"
+    noted = f"; {report['note']}" if "note" in report else ""
+    source = f"`{report['command']}` at {report['commit']}{noted}"
     return Table("Faults: how many, and how many ended as they should", columns, report["commands"], source).markdown()
 
 

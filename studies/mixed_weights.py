@@ -3,7 +3,7 @@
 Usage: python studies/mixed_weights.py OLD NEW SHARE OUT.safetensors      SHARE: of the new ones
 
 What goes on from trained weights and learns new scenes forgets a little of the old ones: on the way between both lies a
-network that is better than either on scenes that neither has seen (docs/training.md).
+network that is better than either on scenes that neither has seen (docs/training-log.md).
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class HomographyOptions:
     """Whose keypoints, and how many."""
 
     detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
-    max_keypoints: int = 2048  # per photo, the strongest
+    max_keypoints: int = 2048  # per photo, at most
     upright: bool = False  # short for orientation upright
     # of patch descriptors: turned to where it gets brighter (gradient) or not (upright); auto: upright, but gradient in
     # a folder where some photos were turned against others

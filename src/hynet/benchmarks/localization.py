@@ -39,7 +39,7 @@ class LocalizationOptions:
 
     every: int = 3  # one photo of so many is left out of the map
     detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
-    max_keypoints: int = 4096  # per photo, the strongest
+    max_keypoints: int = 4096  # per photo, at most
     strangers: int = 10  # photos of other scenes that are looked up in each map, at most
 
 

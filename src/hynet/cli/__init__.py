@@ -30,8 +30,8 @@ Value = TypeVar("Value")
 
 # command -> what it does, in one line
 COMMANDS = {
-    "match": "match two photos and see it",
-    "extract": "features of photos into one HDF5 file, as hloc reads it",
+    "match": "match two photos and draw the matches",
+    "extract": "features of photos, into one HDF5 file that hloc reads, or into a collection",
     "pairs": "which photos of a collection to match, by how alike they look",
     "calibrate": "find the support width, ratio and inlier threshold for your own photos",
     "choose": "which detector, model and number of keypoints suit your photos, machine and time",
@@ -39,7 +39,7 @@ COMMANDS = {
     "colmap-features": "our features and matches into a COLMAP database, beside those in it",
     "localize": "where new photos were taken, in an existing reconstruction",
     "patches": "make a patch set in PhotoTour's format from your own photos",
-    "train": "train a descriptor by one of the paper's recipes, or on a plain CPU",
+    "train": "train a descriptor, Key.Net or a shape network by a named recipe",
     "adapt": "fine-tune a model on your own photos, and keep it if it is better",
     "ablate": "the paper's ablations, trained with one budget, with its numbers beside ours",
     "figures": "the paper's figures, drawn from live code",
@@ -56,7 +56,7 @@ COMMANDS = {
     "evaluate": "measure models on a benchmark, beside the paper's numbers, with intervals",
     "bench": "measure speed as ratios against named peers, in one run",
     "info": "versions, models, descriptors and losses",
-    "completion": "what completes commands and options in your shell",
+    "completion": "print a completion script for your shell",
 }
 
 
@@ -194,6 +194,6 @@ def _overview() -> str:
             "",
             "`hynet help COMMAND` shows a command's options and an example; `--json` prints one JSON object,",
             "`-v` says on stderr what is being done; `hynet --version` says which version this is, and",
-            "`hynet completion bash` (or zsh, fish) prints what completes commands and options in your shell.",
+            "`hynet completion bash` (or zsh, fish) prints print a completion script for your shell.",
         ]
     )

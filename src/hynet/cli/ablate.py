@@ -53,14 +53,14 @@ def run(
         data: one or more patch sets to train on, mixed.
         validate: the patch set that FPR@95 is measured on, and that margins are chosen by.
         test: HPatches' patch release, or a folder of image sequences, of which such patches are cut.
-        steps: of each row.
+        steps: training steps per row.
         out: the folder of the study; several studies can share it, and then share their runs.
-        seeds: how many runs a row.
+        seeds: runs per row.
         pairs_per_batch: of each step, two patches each.
-        pairs: of the validation set, that FPR@95 is measured on; by default 100,000, or the most it lists.
+        pairs: how many pairs of the validation set FPR@95 is measured on; by default 100,000, or the most it lists.
         own_settings: of rivals and sosr: each row trained as its authors did, on as many pairs.
-        alphas: of grid; by default 0.5, 1, 2 and 4.
-        margins: of grid; by default 0.8, 1, 1.2 and 1.4.
+        alphas: the grid's alphas; by default 0.5, 1, 2 and 4.
+        margins: the grid's margins; by default 0.8, 1, 1.2 and 1.4.
         jobs: how many runs at once; by default one a core, or one where a GPU trains.
         compiled: compile networks where there is a C++ compiler: the same mathematics, about twice as fast.
         precision: of convolutions on a CPU, for every row; auto: bfloat16 where the processor is fast in it.

@@ -46,7 +46,7 @@ def run(
         out: The weights, .safetensors, written only if they are better. What is not finished lies beside it, in a
             folder of that name that ends in .adapting.
         model: What to start from: a name, or the path of weights.
-        seed: Of the training.
+        seed: Random seed of the training.
         compiled: Compile the network where there is a C++ compiler: the same mathematics, about twice as fast.
     """
     need("torch", "train", "training")

@@ -37,7 +37,7 @@ def run(
     Args:
         pairs: Folders of photos that overlap, a folder a scene; or homography sequences (1.jpg ... and H_1_2 ...); or
             a COLMAP model with its photos.
-        max_keypoints: Keypoints per photo, the strongest.
+        max_keypoints: The most keypoints per photo.
         upright: The photos were not turned: use no orientation.
         most: About so many pairs are used.
         out: Where the calibration goes; by default beside the weights, or for a name in your own configuration.

@@ -42,7 +42,7 @@ def run(
         extractor: What finds and describes keypoints at once, in place of detector and model.
         model: What describes keypoints: a name, or the path of weights.
         detector: What finds them: dog, keynet, or the path of a Key.Net of your own.
-        max_keypoints: Keypoints per photo, the strongest, beside those that are there.
+        max_keypoints: The most keypoints per photo, beside those that are there.
         orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright).
         pairs: exhaustive, retrieval, sequence, or a file with two names a line; auto is exhaustive for up to 200 photos
             and retrieval beyond.

@@ -65,7 +65,7 @@ def run(
             folder of such files with an index, for any number of photos.
         extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights
             of ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
-        max_keypoints: Keypoints per photo, the strongest.
+        max_keypoints: The most keypoints per photo.
         upright: Short for --orientation upright.
         affine: Short for --shape baumberg.
         orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright); auto looks at
@@ -76,8 +76,8 @@ def run(
         mask: A folder of masks, that of photo a/b.jpg named a/b.jpg.png as in COLMAP; where one is black there are no
             keypoints. A photo without a mask is used whole.
         longest: Look for keypoints in a photo of at most this side, in pixels.
-        precision: Of the stored descriptors: float16 takes half the disk, int8 a quarter. hloc reads all of them, int8
-            as integers that it must scale to unit length itself.
+        precision: Number format of the stored descriptors: float16 takes half the disk, int8 a quarter. hloc reads all
+            of them, int8 as integers that it must scale to unit length itself.
         jobs: Processes at once; 0 means one per core. With --cluster slurm, jobs of Slurm.
         cluster: Who extracts a collection: local (processes of this machine), dask://HOST:PORT (the workers of that
             scheduler), or slurm (jobs as Dask's jobqueue.yaml describes them).

@@ -65,7 +65,7 @@ def run(
         out: Where the picture goes, matches.png; of many pairs the file of matches in hloc's layout, matches.h5.
         extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights
             of ALIKED, R2D2 or XFeat, a features file of both photos (.h5), or a name such as opencv-sift.
-        max_keypoints: Keypoints per photo, the strongest.
+        max_keypoints: The most keypoints per photo.
         upright: Short for --orientation upright.
         affine: Short for --shape baumberg.
         orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright); auto takes the

@@ -76,7 +76,7 @@ def shape(
     Args:
         data: one or more patch sets to train on, mixed.
         out: the run folder; shape.onnx in it is what `--shape` runs.
-        validate: patch sets whose FPR@95 under warps chooses the best weights; it is told for round regions as well.
+        validate: patch sets whose FPR@95 under warps chooses the best weights; reported for round regions too.
         minutes: how long; without this and steps, 45.
         steps: how long, in place of minutes.
         descriptor: what patches are described with, by name or path; it is not trained.

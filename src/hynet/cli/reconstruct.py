@@ -57,7 +57,7 @@ def run(
         out: The folder for the model.
         extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights
             of ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
-        max_keypoints: Keypoints per photo, the strongest.
+        max_keypoints: The most keypoints per photo.
         orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright); auto looks at
             some of the photos: upright, unless some were turned against others.
         shape: Elliptic regions, for surfaces seen from the side: affine-network, baumberg, none, or a network's path.

@@ -84,7 +84,7 @@ class EthOptions:
     # `ours` uses the true camera where it is known, and adjusts every model once more, robustly.
     protocol: Protocol = "published"
     detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
-    max_keypoints: int = 8192  # per photo, the strongest
+    max_keypoints: int = 8192  # per photo, at most
     upright: bool = False  # short for orientation upright
     # of patch descriptors: turned to where it gets brighter (gradient) or not (upright); auto: upright, but gradient in
     # a folder where some photos were turned against others

@@ -50,7 +50,7 @@ class ImcOptions:
 
     task: Task = "stereo"  # pairs of photos; models from bags of 5, 10 and 25; or both tasks and their average
     detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
-    max_keypoints: int = 2048  # per photo, the strongest; 2,048 and 8,000 are the challenge's
+    max_keypoints: int = 2048  # per photo, at most; 2,048 and 8,000 are the challenge's
     upright: bool = False  # short for orientation upright
     # of patch descriptors: turned to where it gets brighter (gradient) or not (upright); auto: upright, but gradient in
     # a folder where some photos were turned against others
