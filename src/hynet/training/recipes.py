@@ -20,7 +20,7 @@ HYNET = TrainConfig()  # 200 epochs of 512 pairs, Adam at 0.01, PyTorch's own st
 # L2-Net's layout, which HardNet, SOSNet and DOAP share. How DOAP was trained could not be found (docs/training.md): its
 # recipe has HyNet's settings.
 L2NET = replace(HYNET, network="l2net")
-# Its loss does not learn with Adam at 0.01: terms that keep outputs apart win over the one that joins partners.
+# Its loss learns badly with Adam at 0.01: terms that keep outputs apart win over the one that joins partners.
 ORIGINAL_L2NET = replace(
     L2NET,
     loss="l2net",
