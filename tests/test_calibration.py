@@ -124,7 +124,8 @@ def test_a_colmap_model_gives_the_points_that_two_photos_share(tmp_path):
     for image in model.images.values():
         path = tmp_path / "images" / image.name
         path.parent.mkdir(parents=True, exist_ok=True)
-        cv2.imwrite(str(path), np.zeros((40, 40), np.uint8))
+        camera = model.cameras[image.camera_id]
+        cv2.imwrite(str(path), np.zeros((camera.height, camera.width), np.uint8))
     pairs = truth.find_pairs(tmp_path, 10)
     assert len(pairs) == 3
     shared = pairs[0].truth
@@ -133,6 +134,10 @@ def test_a_colmap_model_gives_the_points_that_two_photos_share(tmp_path):
     assert shared.error(shared.fundamental, None) < 2
     turned = shared.fundamental[[1, 0, 2]]
     assert shared.error(turned, None) > 20
+    for path in (tmp_path / "images").rglob("*.png"):  # another photo of that name, or one that EXIF turns
+        cv2.imwrite(str(path), np.zeros((40, 30), np.uint8))
+    with pytest.raises(DataNotFound, match="of the size that the model has"):
+        truth.find_pairs(tmp_path, 10)
     for path in (tmp_path / "images").rglob("*.png"):
         path.unlink()
     with pytest.raises(DataNotFound, match="put them there"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import sys
 from pathlib import Path
 
 import cv2
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hynet import geometry, images
+from hynet import cli, geometry, images
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.datasets.example import sacre_coeur
@@ -322,6 +324,12 @@ def test_many_pairs_go_into_one_file_as_hloc_reads_it(photos, pair, tmp_path, ca
     fewer = json.loads(capsys.readouterr().out)
     assert fewer["new"] == 2
     assert 0 < fewer["matches"] < report["matches"]
+    # Matches name rows of the features, so that other features of the same photos are matched again.
+    other = [*command, "--ratio", "0.7", "--max-keypoints", "50", "--overwrite"]
+    assert main(other) == 0
+    assert json.loads(capsys.readouterr().out)["new"] == 2
+    with h5py.File(out) as file:
+        assert file["a.png/b.png/matches0"].shape == (50,)
 
 
 def test_pairs_of_a_features_file_name_its_rows_and_an_interrupted_run_goes_on(photos, tmp_path, capsys, monkeypatch):
@@ -360,6 +368,9 @@ def test_what_is_wrong_with_many_pairs_is_one_sentence(photos, complaint, tmp_pa
     assert "'strange.png'" in complaint("match", photos, *pairs, "--out", tmp_path / "m.h5")
     assert "end in .h5" in complaint("match", photos, *pairs, "--out", tmp_path / "m.png")
     assert "--focal is for two photos" in complaint("match", photos, *pairs, "--focal", "500")
+    (tmp_path / "alike.txt").write_text("day/c.png a.png\nday-c.png a.png\n")
+    alike = complaint("match", "--pairs", tmp_path / "alike.txt", *FAST, "--out", tmp_path / "n.h5")
+    assert "day/c.png and day-c.png have one name in hloc's matches" in alike
     (tmp_path / "empty.txt").touch()
     assert "no pair" in complaint("match", photos, "--pairs", tmp_path / "empty.txt", *FAST)
     (tmp_path / "m.h5").write_bytes((photos / "a.png").read_bytes())
@@ -377,3 +388,53 @@ def test_features_of_other_settings_are_replaced_only_when_asked_to(pair, tmp_pa
     assert len(read_h5(tmp_path / "f.h5", "a.png")) == 100
     assert main([*command, "50", "--overwrite"]) == 0
     assert len(read_h5(tmp_path / "f.h5", "a.png")) == 50
+
+
+def test_a_photo_that_is_not_there_is_told_by_the_exit_code_and_costs_the_other_pairs_nothing(photos, tmp_path, capsys):
+    given = [str(photos / name) for name in ("a.png", "b.png", "no.png")]
+    assert main(["match", *given, *FAST, "--out", str(tmp_path / "m.h5")]) == 2
+    told = capsys.readouterr()
+    assert "no.png is not there; correct the path" in told.err
+    assert "1 pairs, 1 of them new" in told.out
+
+
+def test_parts_that_a_power_cut_left_are_matched_again(photos, tmp_path, capsys, monkeypatch):
+    out = tmp_path / "m.h5"
+    command = ["match", str(photos), "--out", str(out), *FAST, "--json"]
+    real, calls = matches_file.verify, []
+
+    def interrupted(*args, **options):
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*args, **options)
+
+    monkeypatch.setattr(matches_file, "verify", interrupted)
+    monkeypatch.setattr(matches_file, "TOGETHER", 1)
+    assert main(command) == 130
+    first, _ = sorted((tmp_path / "m.h5.parts").glob("*.npz"))
+    first.write_bytes(first.read_bytes()[:100])
+    capsys.readouterr()
+    assert main(command) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["new"], len(report["pairs"])) == (2, 3)
+    assert all(pair["matches"] for pair in report["pairs"])
+
+
+def test_features_are_found_by_where_a_photo_lies_and_not_by_where_a_link_leads(photos, tmp_path, capsys):
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    for name in ("a.png", "b.png"):
+        (tmp_path / f"object-{name[0]}").write_bytes((photos / name).read_bytes())
+        (linked / name).symlink_to(tmp_path / f"object-{name[0]}")
+    assert main(["extract", str(linked), "--out", str(tmp_path / "f.h5"), *FAST, "--jobs", "1"]) == 0
+    pair = [str(linked / name) for name in ("a.png", "b.png")]
+    assert main(["match", *pair, "--extractor", str(tmp_path / "f.h5"), "--out", str(tmp_path / "m.png")]) == 0
+
+
+def test_a_name_that_is_not_text_is_printed_with_backslashes(monkeypatch):
+    written = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    monkeypatch.setattr(sys, "stdout", written)
+    cli._say("written: m\udcff.png")
+    written.flush()
+    assert written.buffer.getvalue() == b"written: m\\udcff.png\n"

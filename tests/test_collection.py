@@ -369,6 +369,7 @@ def test_a_package_that_a_worker_lacks_is_no_fault_of_the_photo(monkeypatch):
     [
         ("a,b\n1,2\n", "has the columns a, b; call that of the paths `path`"),
         ("path\n", "no photos in"),
+        ("a.jpg\nb.jpg\n", "has no header, only photos; let its first line be `path`"),
         ("path,name\nx.jpg\n", "not a table that can be read"),
         ("path,name\nx.jpg,one\ny.jpg,one\n", "two photos are named one"),
         ("path,name\nx.jpg,..\n", "leaves no name for the photo"),

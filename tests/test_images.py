@@ -15,7 +15,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 import hynet
 from hynet import images
@@ -353,3 +353,32 @@ def test_features_remember_their_photo_and_draw_it_in_colour(colour, tmp_path):
         hynet.draw(a, b, matches, inliers=np.zeros(3, bool))
     with pytest.raises(BadInput, match="not of these features"):
         hynet.draw(a[:2], b, matches)
+
+
+@pytest.mark.parametrize(("name", "sentence"), [("x" * 300 + ".jpg", "too long"), ("file.png/b.jpg", "no photo")])
+def test_a_path_that_the_system_refuses_is_one_sentence(tmp_path, name, sentence):
+    (tmp_path / "file.png").touch()
+    with pytest.raises(UnreadableImage, match=sentence):
+        images.read(tmp_path / name)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_every_orientation_of_exif_is_undone_as_pillow_does(tmp_path, orientation):
+    pixels = np.arange(12, dtype=np.uint8).reshape(3, 4) * 20
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(pixels).save(tmp_path / "a.png", exif=exif)
+    with Image.open(tmp_path / "a.png") as photo:
+        expected = np.asarray(ImageOps.exif_transpose(photo))
+    np.testing.assert_array_equal(images.read(tmp_path / "a.png"), expected)
+    assert images.is_turned(tmp_path / "a.png") == (orientation != 1)
+
+
+def test_pixels_are_read_though_the_metadata_is_broken(tmp_path, monkeypatch):
+    Image.fromarray(np.full((8, 9), 77, np.uint8)).save(tmp_path / "a.png")
+
+    def broken(photo):
+        raise SyntaxError("not a TIFF file")  # as Pillow says of a garbled EXIF header
+
+    monkeypatch.setattr(Image.Image, "getexif", broken)
+    assert (images.read(tmp_path / "a.png") == 77).all()

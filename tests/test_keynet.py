@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -280,3 +281,13 @@ def test_a_run_that_cannot_be_is_refused(tmp_path):
     cv2.imwrite(str(tmp_path / "night.png"), np.zeros((200, 200), np.uint8))
     with pytest.raises(BadInput, match="next to nothing"):
         keynet_training.train([tmp_path / "night.png"], tmp_path / "run", steps=1)
+
+
+def test_a_network_that_was_trained_again_is_opened_again(tmp_path):
+    file = tmp_path / "k.onnx"
+    shutil.copy(keynet.SHIPPED, file)
+    before = keynet.network(file)
+    assert keynet.network(file) is before
+    shutil.copy(keynet.SHIPPED, tmp_path / "new.onnx")
+    (tmp_path / "new.onnx").replace(file)
+    assert keynet.network(file) is not before

@@ -275,6 +275,11 @@ def test_other_settings_do_not_mix_with_what_is_there(made, photos: Path):
     out, _ = made
     with pytest.raises(BadInput, match=r"support was 24.0, now 12"):
         patchsets.build([photos / "planes"], out, settings=patchsets.PatchSettings(support=12, max_keypoints=1200))
+    other = patchsets.PatchSettings(support=12, max_keypoints=1200)
+    before = (out / "info.txt").read_bytes()
+    with pytest.raises(BadInput, match="also holds .*, which must be made again: give their folders, too"):
+        patchsets.build([photos / "planes"], out, settings=other, overwrite=True)
+    assert (out / "info.txt").read_bytes() == before
 
 
 def test_folders_that_cannot_be_scenes_are_said(photos: Path, tmp_path: Path):
@@ -364,3 +369,12 @@ def read_phototour(root: Path) -> tuple[Array, list[int], list[int], list[tuple[
     largest = max(root.glob("m50_*.txt"), key=lambda path: int(path.name.split("_")[1]))
     lines = [[int(word) for word in line.split()] for line in largest.read_text().splitlines()]
     return np.stack(tiles[: len(points)]), points, references, [(row[0], row[1], row[3], row[4]) for row in lines]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"), [({"support": 0.0}, "more than 0 sigmas"), ({"max_keypoints": 0}, "at least 1 keypoint")]
+)
+def test_patches_of_nothing_are_refused_at_once(photos: Path, tmp_path: Path, settings, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        patchsets.build([photos / "planes"], tmp_path / "set", settings=patchsets.PatchSettings(**settings))
+    assert not (tmp_path / "set").exists()

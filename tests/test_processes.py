@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,3 +108,9 @@ def _runs(process: int) -> bool:
             return file.read().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
+
+
+def test_a_path_among_the_places_of_imports_does_no_harm(monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path, Path("..")])
+    with Helper() as helper:
+        assert helper.call("operator:add", 1, 2) == 3

@@ -24,6 +24,7 @@ from hynet.colmap import NotReconstructed
 from hynet.colmap.mapping import FARTHEST, refine
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
+from hynet.extractors.folder import extract_all
 from hynet.extractors.hloc_file import read_h5
 from hynet.extractors.settings import Settings
 from hynet.pages.doctor.examination import examine
@@ -350,6 +351,36 @@ def test_what_was_made_with_other_settings_is_replaced_when_asked_to(photos: Pat
     assert sum(what == "matching" for _, _, what in told) == 10
     assert (0, 5, "mapping") in told
     assert run(photos, out, settings=fewer) == again
+
+
+def test_other_features_of_the_same_photos_do_not_mix_with_the_matches_that_are_there(
+    photos: Path, done: Reconstructed, tmp_path: Path
+):
+    """Matches name rows of features, and a file of features may be written anew under its name."""
+    file = tmp_path / "f.h5"
+    extract_all(photos, file, SETTINGS)
+    made = run(photos, tmp_path / "model", features=file)
+    extract_all(photos, file, replace(SETTINGS, shape="baumberg"), overwrite=True)
+    with pytest.raises(BadInput, match=r"was made of other features of .*; choose another --out, or --overwrite"):
+        run(photos, tmp_path / "model", features=file)
+    assert run(photos, tmp_path / "model", features=file, overwrite=True).inlier_matches != made.inlier_matches
+
+
+def test_a_shape_is_one_of_the_settings_and_replaced_only_when_asked(photos: Path, done: Reconstructed, tmp_path: Path):
+    out = tmp_path / "model"
+    shutil.copytree(done.model, out)
+    shaped = replace(SETTINGS, shape="baumberg")
+    with pytest.raises(BadInput, match="other settings"):
+        run(photos, out, settings=shaped)
+    told = []
+    run(photos, out, settings=shaped, overwrite=True, progress=lambda *words: told.append(words))
+    assert sum(what == "matching" for _, _, what in told) == 10
+
+
+def test_a_camera_of_each_photo_is_a_known_one(photos: Path, tmp_path: Path):
+    cameras = {photo.name: "auto" for photo in photos.iterdir()}
+    with pytest.raises(BadInput, match="'auto' is for all photos"):
+        run(photos, tmp_path / "model", camera=cameras)
 
 
 @has_global_mapper

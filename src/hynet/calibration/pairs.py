@@ -22,6 +22,8 @@ from ..datasets import sequences
 from ..errors import BadInput, DataNotFound
 from ..sfm import sift_for_patches as sfm
 from ..system import fingerprints
+from ..system.files import make_folder
+from ..system.locks import alone
 from ..system.machine import cache_folder
 from ..types import Array, Features, Progress, silent
 
@@ -132,7 +134,9 @@ class _View:
 
 
 def _photo_pairs(photos: Sequence[Path], most: int, progress: Progress) -> list[Pair]:
-    scene = sfm.reconstruct_sift(photos, _cache(photos), max_keypoints=MAX_KEYPOINTS, progress=progress)
+    work = make_folder(_cache(photos))
+    with alone(work, wait=True):
+        scene = sfm.reconstruct_sift(photos, work, max_keypoints=MAX_KEYPOINTS, progress=progress)
     views = []
     for photo in scene.photos:
         original = photos[int(photo.path.stem)]  # the scene is in pixels of copies, numbered and perhaps smaller
@@ -148,12 +152,13 @@ def _model_pairs(model: Path, folder: Path, most: int) -> list[Pair]:
     views = [
         _View(named[photo.name], photo.xy, photo.points)
         for photo in colmap.read_model(model).photos
-        if photo.name in named
+        if photo.name in named and images.read(named[photo.name]).shape[::-1] == photo.camera.size
     ]
     if pairs := _overlapping(views, most):
         return pairs
     raise DataNotFound(
-        f"no two photos of the COLMAP model in {model} are in {folder} or {folder / 'images'}; put them there."
+        f"no two photos of the COLMAP model in {model} are in {folder} or {folder / 'images'}, upright and of the size "
+        "that the model has; put them there."
     )
 
 
@@ -178,7 +183,7 @@ def _sharing(views: Sequence[_View]) -> Iterator[tuple[float, Pair]]:
 
 
 def _cache(photos: Sequence[Path]) -> Path:
-    """Where the reconstruction of these very photos is kept, so that it is made once."""
+    """Where keypoints and matches of these very photos are kept."""
     return cache_folder() / "truth" / fingerprints.values([fingerprints.photo(photo) for photo in photos])
 
 

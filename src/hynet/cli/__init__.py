@@ -113,11 +113,25 @@ def main(args: list[str] | None = None) -> int:
         return stopped(stop, args, at_once=as_program)
 
 
+def absence(unreadable: Mapping[str, str]) -> str:
+    """That photos were asked for which are not there: unlike a broken one, a wrong path is a mistake in the command."""
+    from ..images import is_absence
+
+    absent = [name for name, why in unreadable.items() if is_absence(why)]
+    if not absent:
+        return ""
+    who = f"{absent[0]} is" if len(absent) == 1 else f"{absent[0]} and {len(absent) - 1} more are"
+    return f"{who} not there; correct the path and run the same command again: the others are kept."
+
+
 def _say(text: str) -> None:
     try:
         print(text, flush=True)
     except BrokenPipeError:  # `hynet ... | head` has read enough
         leave_stdout()
+    except UnicodeEncodeError:  # names of files that are not text
+        encoding = sys.stdout.encoding
+        print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
 
 
 def _call(name: str, args: list[str]) -> Report:

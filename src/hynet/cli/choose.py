@@ -30,7 +30,7 @@ def run(
 ) -> Report:
     """Measure milliseconds per photo and right matches per pair of every combination.
 
-    Photos that overlap are reconstructed first, so that right matches are known (with pycolmap; kept for later runs);
+    Photos that overlap are reconstructed first, so that right matches are known (with pycolmap; its matches are kept);
     others are matched with warped copies of themselves.
 
     Args:

@@ -11,7 +11,6 @@ Example: hynet extract photos/ --out features.h5
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,10 +21,9 @@ from ..extractors.collecting import WATCHDOG, Collected, extract_collection
 from ..extractors.folder import extract_all
 from ..extractors.patchwise import LONGEST
 from ..extractors.settings import Settings
-from ..images import is_absence
 from ..system.cluster import open_cluster
 from ..system.machine import cores
-from . import Report
+from . import Report, absence
 from .choices import Detector, Device, Model
 from .progress import announce_dashboard, bar
 
@@ -126,7 +124,7 @@ def run(
     if done.unreadable:
         lines += [f"{len(done.unreadable)} could not be read:", *(f"  {why}" for why in done.unreadable.values())]
     data = {"out": str(out), "photos": done.photos, "new": done.new, "unreadable": dict(done.unreadable)}
-    return Report("\n".join(lines), data, _absence(done.unreadable))
+    return Report("\n".join(lines), data, absence(done.unreadable))
 
 
 def _is_folder(out: str) -> bool:
@@ -146,13 +144,4 @@ def _told(done: Collected, out: str) -> Report:
             lines += [f"{len(wrong)} {said}:", *shown, *more]
     data: dict[str, Any] = {"out": out, "photos": done.photos, "new": done.new, "shards": done.shards}
     data |= {"unreadable": dict(done.unreadable), "quarantined": dict(done.quarantined)}
-    return Report("\n".join(lines), data, _absence(done.unreadable))
-
-
-def _absence(unreadable: Mapping[str, str]) -> str:
-    """That photos were asked for which are not there: unlike a broken one, a wrong path is a mistake in the command."""
-    absent = [name for name, why in unreadable.items() if is_absence(why)]
-    if not absent:
-        return ""
-    who = f"{absent[0]} is" if len(absent) == 1 else f"{absent[0]} and {len(absent) - 1} more are"
-    return f"{who} not there; correct the path and run the same command again: the others are kept."
+    return Report("\n".join(lines), data, absence(done.unreadable))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput
+from ..extractors import MAX_KEYPOINTS
 from ..extractors.collection import is_collection
 from ..extractors.folder import name_photos
 from ..extractors.settings import Settings
@@ -15,14 +16,14 @@ from ..matchers import open_with_ratio, weights_of
 from ..sfm.matches_file import find_photos, match_pairs
 from ..sfm.pairs import from_file
 from ..system.machine import cores
-from . import Report
+from . import Report, absence
 from .progress import bar
 
 LISTED = 20  # pairs
 
 
 def match_many(
-    photos: Sequence[Path],
+    photos: Sequence[str | Path],
     pairs: Path | None,
     out: Path,
     settings: Settings,
@@ -43,6 +44,8 @@ def match_many(
     else:
         chosen = from_file(pairs)
         has_features = str(settings.extractor).endswith((".h5", ".hdf5")) or is_collection(str(settings.extractor))
+        if has_features and (settings.mask or settings.max_keypoints != MAX_KEYPOINTS):
+            raise BadInput(f"{settings.extractor} holds features that are made already; leave out masks and keypoints.")
         named = {} if has_features and not photos else find_photos(chosen, photos, pairs.parent)
     if not chosen:
         raise BadInput("there is no pair to match; give two photos or more, or a file with two names on each line.")
@@ -74,7 +77,6 @@ def match_many(
             *(f"  {why}" for why in done.unreadable.values()),
         ]
     rows = [{"names": list(pair), "matches": found, "inliers": good} for pair, (found, good) in done.counts.items()]
-    data = {"out": str(out), "features": str(done.features), "pairs": rows, "new": done.new}
-    return Report(
-        "\n".join(lines), {**data, "matches": matches, "inliers": inliers, "unreadable": dict(done.unreadable)}
-    )
+    data: dict[str, Any] = {"out": str(out), "features": str(done.features), "pairs": rows, "new": done.new}
+    data |= {"matches": matches, "inliers": inliers, "unreadable": dict(done.unreadable)}
+    return Report("\n".join(lines), data, absence(done.unreadable))

@@ -28,7 +28,7 @@ from . import Report
 from .choices import Detector, Device, Model
 
 RIGHT = 2.0  # pixels from the truth within which a match counts as right
-Photos = Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[A B]", help_behavior_hint="")]
+Photos = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[A B]", help_behavior_hint="")]
 
 
 def run(
@@ -89,7 +89,7 @@ def run(
         show: What the picture shows.
         overwrite: Replace matches of many pairs that were made with other settings, instead of refusing.
     """
-    one_folder = len(photos) == 1 and photos[0].is_dir()
+    one_folder = len(photos) == 1 and Path(photos[0]).is_dir()
     if pairs or len(photos) > 2 or one_folder or (photos and out is not None and out.suffix == ".h5"):
         settings = Settings(
             detector,

@@ -48,7 +48,7 @@ class Camera:
 
 def guess_camera(size: tuple[int, int], photo: Path | None = None) -> Camera:
     """SIMPLE_RADIAL, with the focal length of the photo's EXIF where it has one. size: (width, height), upright."""
-    focal = None if photo is None else _exif_focal(photo, size)
+    focal = None if photo is None else _exif_focal(photo)
     params = ((focal or FOCAL_OVER_LONGEST_SIDE) * max(size), size[0] / 2, size[1] / 2, 0.0)
     return Camera("SIMPLE_RADIAL", size, params, known_focal=focal is not None)
 
@@ -73,16 +73,20 @@ def pinhole_text(K: Array) -> str:
     return "PINHOLE," + ",".join(repr(float(number)) for number in numbers)
 
 
-def _exif_focal(photo: Path, size: tuple[int, int]) -> float | None:
+def _exif_focal(photo: Path) -> float | None:
     """The focal length that EXIF tells, in longer sides of the photo. COLMAP also knows sensors by their names."""
     if not installed():
-        focal = images.focal(photo)
-        return None if focal is None else focal / max(size)
+        return _own_focal(photo)
     try:
         camera = pycolmap().infer_camera_from_image(photo)
     except (ValueError, RuntimeError):  # a format that COLMAP does not read
-        return None
+        return _own_focal(photo)
     return camera.mean_focal_length() / max(camera.width, camera.height) if camera.has_prior_focal_length else None
+
+
+def _own_focal(photo: Path) -> float | None:
+    focal = images.focal(photo)
+    return None if focal is None else focal / max(images.read(photo).shape)
 
 
 def _lens(camera: Camera) -> Any:

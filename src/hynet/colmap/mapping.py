@@ -58,7 +58,7 @@ def map_photos(
             helper.call(f"{__name__}:map_here", database, mapper, asked or MappingTask(), scratch)
         return pycolmap().Reconstruction(scratch / LARGEST)
     except EndedEarly as error:
-        raise NotReconstructed(f"COLMAP could not map the photos: {error} Try fewer keypoints per photo.") from None
+        raise EndedEarly(f"COLMAP could not map the photos: {error} Try fewer keypoints per photo.") from None
     except HynetError:
         raise
     except (ValueError, LookupError, RuntimeError) as error:  # COLMAP's own words
@@ -94,10 +94,10 @@ def map_here(database: Path, mapper: str, asked: MappingTask, scratch: Path) -> 
     colmap.set_random_seed(SEED)
     models = MAPPERS[mapper](colmap, database, scratch, asked).values()
     largest = max(models, key=lambda model: (model.num_reg_images(), model.num_points3D()), default=None)
+    if largest is not None and largest.num_reg_images() >= asked.smallest and asked.refined:
+        refine(largest, known_cameras=asked.known_cameras, threads=asked.threads)  # which may leave photos out
     if largest is None or largest.num_reg_images() < asked.smallest:
         raise NotReconstructed("the photos do not overlap enough to be reconstructed.")
-    if asked.refined:
-        refine(largest, known_cameras=asked.known_cameras, threads=asked.threads)
     (scratch / LARGEST).mkdir()
     largest.write_binary(scratch / LARGEST)
 

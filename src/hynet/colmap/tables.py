@@ -115,6 +115,8 @@ class Tables:
             first, second = divmod(number, LARGEST_ID)
             if first not in names or second not in names:
                 continue  # a photo that was deleted since
+            if rows and columns != 2:
+                raise BadData(f"the {table} of the database have {columns} columns, not two.")
             matches = _numbers(data, rows, columns, np.uint32).astype(np.int64) if rows else np.zeros((0, 2), np.int64)
             if len(matches) and (matches.max(0) >= [keypoints[first], keypoints[second]]).any():
                 raise BadData(f"the {table} of the database name keypoints that it does not hold.")

@@ -34,7 +34,9 @@ class OpenVinoEngine(Descriptor):
         """(N, S, S) uint8 -> (N, dim) float32 unit rows."""
         patches = resized(patches, self.patch_size)
         rows = [np.zeros((0, self.dim), np.float32)]
-        rows += [self._compiled(patches[start : start + TILE])[0] for start in range(0, len(patches), TILE)]
+        request = self._compiled.create_infer_request()  # one a call, since threads may describe at once
+        for start in range(0, len(patches), TILE):
+            rows.append(request.infer(patches[start : start + TILE])[0].copy())
         return np.concatenate(rows)
 
 

@@ -81,9 +81,18 @@ class KeyNet:
         return keypoints if self.upright else orientation.oriented(image, keypoints)[: self.max_keypoints]
 
 
-@lru_cache(maxsize=4)
 def network(weights: str | Path) -> Scores:
     """What scores a picture: an .onnx file, or a file of weights in torch."""
+    try:
+        status = Path(weights).stat()
+    except OSError:
+        return _network(weights, None)  # which says what is wrong
+    return _network(weights, (status.st_mtime_ns, status.st_size, status.st_ino))
+
+
+@lru_cache(maxsize=4)
+def _network(weights: str | Path, written: tuple[int, ...] | None) -> Scores:
+    """Opened once, until the file is written again."""
     if Path(weights).suffix != ".onnx":
         torch = need("torch", "train", "Key.Net from a file that is not .onnx")
         from .keynet_network import load

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..descriptors import DESCRIPTORS
 from ..errors import BadData
 from ..models import FOLDER, own_name
 from ..system.files import whole
@@ -29,7 +30,7 @@ def places(model: str | Path) -> list[Path]:
     For a name it is the user's own folder, before what ships with the package.
     """
     path, shipped = Path(own_name(model)), FOLDER / f"{own_name(model)}.onnx"
-    if path.is_file() and not shipped.is_file():  # names come before paths, as in hynet.load
+    if path.exists() and not shipped.is_file() and str(path) not in DESCRIPTORS:  # names come before paths
         return [_beside(path)]
     return [_beside(settings_folder() / path.name), _beside(shipped)]
 

@@ -189,7 +189,7 @@ def find_masks(folder: str | None, photos: Mapping[str, Path]) -> dict[str, Path
     """Photo -> its mask, of those that have one."""
     if folder is None:
         return {}
-    found = {name: mask for name in photos if (mask := Path(folder) / f"{name}.png").is_file()}
+    found = {name: mask for name in photos if (mask := images.home(folder) / f"{name}.png").is_file()}
     if not found:
         raise BadInput(
             f"no mask in {folder} is named after a photo; that of {next(iter(photos))} ends in .png after it."

@@ -6,6 +6,7 @@ Wherever a file is read, a collection of files (`extractors/collection`) may sta
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -54,7 +55,7 @@ class FeaturesFile:
 
     def name_of(self, photo: str | Path) -> str:
         """The photo's name in the file: as much of its path as is one."""
-        parts = Path(photo).resolve().parts
+        parts = Path(os.path.abspath(photo)).parts  # not where a link leads: photos are named by where they lie
         ends = ("/".join(parts[start:]) for start in range(1, len(parts)))
         found = next((end for end in ends if end in self._names), None)
         if found is None:
@@ -177,10 +178,18 @@ def h5_fingerprints(path: str | Path) -> dict[str, str]:
         return dict(open_collection(path).fingerprints)
     names = h5_names(path)
     with open_features(path) as file, reading(path):
-        return {
-            name: str(file[name].attrs.get("fingerprint") or fingerprints.values(file[name]["keypoints"][()].tolist()))
-            for name in names
-        }
+        return {name: str(file[name].attrs.get("fingerprint") or _what_they_are(file[name])) for name in names}
+
+
+def _what_they_are(group: Any) -> str:
+    return fingerprints.arrays(*(group[key][()] for key in ("keypoints", "descriptors") if key in group))
+
+
+def h5_identities(path: str | Path) -> dict[str, str]:
+    """Photo -> what its features are: made from what, and by which settings. Other features, another identity."""
+    with open_features(path) as file:
+        made_with = str(file.attrs.get("settings", ""))
+    return {name: fingerprints.values([made_with, found])[:16] for name, found in h5_fingerprints(path).items()}
 
 
 def are_features(path: str | Path) -> bool:

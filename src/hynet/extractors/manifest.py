@@ -152,6 +152,8 @@ def _of_manifest(given: str) -> Iterator[tuple[str, str]]:
     found = next((known[name] for name in PATHS if name in known), None)
     if found is None and len(columns) == 1:
         found = next(iter(columns))
+        if PurePosixPath(found).suffix.lower() in images.SUFFIXES:
+            raise BadInput(f"{given} has no header, only photos; let its first line be `path`.")
     if found is None:
         raise BadInput(f"{given} has the columns {', '.join(columns) or 'none'}; call that of the paths `path`.")
     names = columns[known["name"]] if "name" in known and known["name"] != found else columns[found]

@@ -235,10 +235,14 @@ def _content(photo: ListedPhoto) -> str | None:
 
 def _fingerprint(held: Path | Content, mask: str | None) -> str:
     """As `fingerprints.photo` gives it, without remembering every photo."""
-    try:
-        contents = [held.data if isinstance(held, Content) else held.read_bytes()]
-    except OSError:
-        images.read(held)  # says why not
-        raise
-    contents += [] if mask is None else [Path(mask).read_bytes()]
+    contents = [held.data if isinstance(held, Content) else _bytes(held)]
+    contents += [] if mask is None else [_bytes(Path(mask))]
     return fingerprints.values([hashlib.sha256(content).hexdigest() for content in contents])
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        images.read(path)  # says why not
+        raise UnreadableImage(f"{path} cannot be read ({error.strerror}).") from None

@@ -47,10 +47,15 @@ class Listed:
     def photos(self, shard: str) -> list[ListedPhoto]:
         """Those in the list."""
         return [
-            ListedPhoto(name, self.addresses[name], place, str(self.masks[name]) if name in self.masks else None)
+            ListedPhoto(
+                name, self.addresses[name], place, str(self.masks[name].absolute()) if name in self.masks else None
+            )
             for place, name in enumerate(self.shards[shard])
             if name in self.addresses
         ]
+
+    def _mask(self, name: str) -> str | None:
+        return str(self.masks[name].absolute()) if name in self.masks else None
 
     def count(self, shard: str) -> int:
         return sum(name in self.addresses for name in self.shards[shard])

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import cv2
 import numpy as np
-from PIL import ExifTags, Image, ImageOps
+from PIL import ExifTags, Image
 
 from ..errors import BadInput, DataNotFound, MissingExtra, UnreadableImage, need
 from ..types import Array
@@ -32,6 +32,17 @@ BOMB_BYTES, BOMB_RATIO = 256_000_000, 100
 FORMATS = ("JPEG", "PNG", "PPM", "TIFF", "WEBP", "BMP", "GIF")
 PHONES = {b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"}  # brands of HEIC
 SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pnm", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".heic", ".heif"}
+
+# EXIF's orientation -> what makes the photo upright
+TURNS = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
 
 ROUNDING = 1e-3  # outside 0 to 1, as resizing leaves fractions
 NO_PHOTO = "no photo"  # how a sentence begins that says that none is there
@@ -113,7 +124,7 @@ def is_turned(path: str | Path) -> bool:
     """Whether EXIF says that the photo is to be turned or mirrored to be upright."""
     try:
         with Path(path).open("rb") as file, _open(file, str(path)) as photo:
-            return photo.getexif().get(ExifTags.Base.Orientation, 1) not in (0, 1)
+            return _orientation(photo) in TURNS
     except Exception:  # as above: who reads it says why it cannot be read
         return False
 
@@ -185,11 +196,11 @@ def _converted(source: Any, convert: Callable[[Array], Array]) -> Array:
 @contextmanager
 def _opened(held: Path | Content) -> Iterator[Image.Image]:
     """The photo to decode; whatever goes wrong with it, in here or in the block, is one sentence."""
-    if isinstance(held, Path) and held.is_dir():
-        raise UnreadableImage(f"{held} is a folder; give one photo.")
-    if isinstance(held, Path) and held.exists() and not held.is_file():
-        raise UnreadableImage(f"{held} is a device or a pipe; give a photo.")
     try:
+        if isinstance(held, Path) and held.is_dir():
+            raise UnreadableImage(f"{held} is a folder; give one photo.")
+        if isinstance(held, Path) and held.exists() and not held.is_file():
+            raise UnreadableImage(f"{held} is a device or a pipe; give a photo.")
         with held.open("rb") if isinstance(held, Path) else io.BytesIO(held.data) as file:
             if not file.read(1):
                 raise UnreadableImage(f"{held} is empty; copy the photo again.")
@@ -198,7 +209,7 @@ def _opened(held: Path | Content) -> Iterator[Image.Image]:
                 yield photo
     except UnreadableImage:
         raise
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise UnreadableImage(f"{NO_PHOTO} {held}; check the name.") from None
     except PermissionError:
         raise UnreadableImage(f"{held} may not be read; ask its owner for permission.") from None
@@ -252,8 +263,18 @@ def _formats(file: BinaryIO, name: str) -> tuple[str, ...]:
     return ("HEIF",)
 
 
+def _orientation(photo: Image.Image) -> int:
+    """As EXIF says; 1, upright, where it cannot be read: the pixels may still be whole."""
+    try:
+        return int(photo.getexif().get(ExifTags.Base.Orientation, 1))
+    except Exception:  # broken metadata raises nearly anything
+        return 1
+
+
 def _pixels(photo: Image.Image) -> Array:
-    upright = ImageOps.exif_transpose(photo)
+    photo.load()
+    way = TURNS.get(_orientation(photo))
+    upright = photo if way is None else photo.transpose(way)
     if upright.mode in ("1", "LA", "La"):
         upright = upright.convert("L")
     elif upright.mode not in ("L", "RGB", "RGBA", "F") and not upright.mode.startswith("I"):

@@ -3,14 +3,15 @@
 from hloc import extract_features, match_features
 from hynet.interop.hloc import entry
 
-extract_features.confs["hynet"] = entry(max_keypoints=4096)
-features = extract_features.main(extract_features.confs["hynet"], photos, outputs, as_half=False)
-matches = match_features.main(match_features.confs["NN-ratio"], pairs, "feats-hynet", outputs)
+conf = extract_features.confs["hynet"] = entry(max_keypoints=4096)
+features = extract_features.main(conf, photos, outputs, as_half=False)
+matches = match_features.main(match_features.confs["NN-ratio"], pairs, conf["output"], outputs)
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -30,8 +31,9 @@ def entry(
     if module not in sys.modules:
         sys.modules[module] = _extractor_module(module)
     chosen = {"detector": detector, "model": model, "max_keypoints": max_keypoints, "upright": upright}
+    called = [NAME, Path(detector).stem, Path(model).stem, f"n{max_keypoints}", *([] if upright else ["turned"])]
     return {
-        "output": f"feats-{NAME}",
+        "output": f"feats-{'-'.join(called)}",  # hloc takes what is in that file for done: other settings, another file
         "model": {"name": NAME, **chosen},
         "preprocessing": {"grayscale": True, "resize_max": LONGEST},
     }

@@ -66,12 +66,20 @@ def build(
         raise BadInput(f"a scene is mapped by at least 1 thread, got {mapping_threads}.")
     if not 0 <= hard_share <= 1:
         raise BadInput(f"the share of hard pairs must be from 0 to 1, got {hard_share:g}.")
+    if not settings.support > 0:
+        raise BadInput(f"the support must be more than 0 sigmas, got {settings.support:g}.")
+    if settings.max_keypoints < 1:
+        raise BadInput(f"a photo needs at least 1 keypoint, got {settings.max_keypoints}.")
     out = Path(out)
     parts = out / ".parts"
     scenes = _named(folders)
     colmap.pycolmap()  # a missing package is told before anything is read
     with alone(make_folder(out)), says_what_is_kept(out):
         if _made_otherwise(parts, settings, overwrite):
+            if others := sorted(assembly.finished(parts).keys() - scenes.keys()):
+                raise BadInput(
+                    f"{out} also holds {', '.join(others)}, which must be made again: give their folders, too."
+                )
             shutil.rmtree(parts)
         todo = {name: photos for name, photos in scenes.items() if not _is_done(parts / name, photos)}
         if cluster is None:

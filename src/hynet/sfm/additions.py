@@ -1,15 +1,15 @@
 """Our features and verified matches into a COLMAP database that someone else made, beside what is in it.
 
 Our keypoints come after theirs, so that rows of theirs stay what they are; the matches of a pair are joined, and
-verified together. Everything is written at once, at the end.
+verified together. All of it is written, or nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -25,6 +25,8 @@ from ..system.locks import alone
 from ..system.machine import cores
 from ..types import Array, Progress, silent
 from . import pairs as pairing
+
+IN_MEMORY = 64  # photos whose descriptors are held at once
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def add_features(
                 raise BadInput(f"{database} and {photos} share {len(chosen)} photos that can be used: {why}")
             pairing.check(pairs, chosen)
         extract = settings.open_extractor()
-        done = extract_all(photos, file, settings, jobs=len(cores()), extract=extract, progress=progress)
+        done = extract_all(chosen, file, settings, jobs=len(cores()), extract=extract, progress=progress)
         left |= {name: why for name, why in done.unreadable.items() if name in chosen}
         with colmap.opened(database) as store:
             return _add(store, [name for name in chosen if name not in left], file, left, pairs, ratio, progress)
@@ -98,40 +100,38 @@ def _add(
     ratio: float | None,
     progress: Progress,
 ) -> Added:
-    before = {name: store.stored_keypoints(name) for name in names}
-    views = {}
+    read = lru_cache(maxsize=IN_MEMORY)(lambda name: unit_features(read_h5(file, name)))
+    theirs: dict[str, int] = {}  # how many keypoints each photo had
+    joined: dict[str, Array] = {}  # theirs and ours, as the database stores them
     for name in names:
-        found = unit_features(read_h5(file, name))
+        found, before = read(name), store.stored_keypoints(name)
         if found.image_size != store.size(name):
             raise BadInput(
                 f"{name} is of another size in the database: {store.size(name)}, and {found.image_size} here."
             )
-        ours = colmap.colmap_keypoints(found.keypoints.frames, before[name].shape[1])
-        if len(ours) and np.array_equal(before[name][-len(ours) :], ours):
+        ours = colmap.colmap_keypoints(found.keypoints.frames, before.shape[1])
+        if len(ours) and np.array_equal(before[-len(ours) :], ours):
             raise BadInput("the database holds these features already; nothing was added.")
-        views[name] = found, np.concatenate([before[name], ours])
+        theirs[name] = len(before)
+        joined[name] = np.concatenate([before, ours])
 
     def seen(name: str) -> Verifiable:
-        return replace(store.verifiable(name), points=views[name][1][:, :2].astype(np.float64))
+        return replace(store.verifiable(name), points=joined[name][:, :2].astype(np.float64))
 
-    chosen = pairing.choose_pairs(pairs, names, lambda name: views[name][0].descriptors)
+    chosen = pairing.choose_pairs(pairs, names, lambda name: read(name).descriptors)
     matcher = Consensus() if ratio is None else Nearest(ratio)
-    results: list[tuple[str, str, Array, Any]] = []
     matches = inliers = 0
-    for count, (first, second) in enumerate(chosen, start=1):
-        after = np.array([len(before[first]), len(before[second])])
-        ours = matcher(views[first][0], views[second][0]).indices + after
-        theirs = store.matches(first, second)
-        joined = ours if theirs is None else np.concatenate([theirs, ours])
-        geometry = store.verify(seen(first), seen(second), joined)
-        results.append((first, second, joined, geometry))
-        matches += len(ours)
-        inliers += len(geometry.inlier_matches)
-        progress(count, len(chosen), "matching")
-    with store.transaction():
-        for name, (_, keypoints) in views.items():
+    with store.transaction():  # all or nothing
+        for count, (first, second) in enumerate(chosen, start=1):
+            ours = matcher(read(first), read(second)).indices + np.array([theirs[first], theirs[second]])
+            known = store.matches(first, second)
+            both = ours if known is None else np.concatenate([known, ours])
+            geometry = store.verify(seen(first), seen(second), both)
+            store.replace_pair(first, second, both, geometry)
+            matches += len(ours)
+            inliers += len(geometry.inlier_matches)
+            progress(count, len(chosen), "matching")
+        for name, keypoints in joined.items():
             store.write_stored_keypoints(name, keypoints)
-        for result in results:
-            store.replace_pair(*result)
-    added = sum(len(found) for found, _ in views.values())
-    return Added(len(views), added, len(results), matches, inliers, left)
+    added = sum(len(keypoints) - theirs[name] for name, keypoints in joined.items())
+    return Added(len(names), added, len(chosen), matches, inliers, left)

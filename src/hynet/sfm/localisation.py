@@ -21,6 +21,7 @@ from .. import colmap, drawing, images
 from ..colmap import AbsolutePose, Camera, ModelPhoto
 from ..errors import BadData, BadInput, DataNotFound, UnreadableImage
 from ..extractors import PhotoExtractor, open_extractor
+from ..extractors.collection import known_by
 from ..extractors.folder import name_photos, weights_of
 from ..extractors.hloc_file import are_features, h5_names, open_features, read_h5, unit_features
 from ..extractors.patchwise import Extractor
@@ -123,7 +124,9 @@ class Map:
             colmap.parse_camera(camera, (1, 1))
         self._extract = _query_extractor(self._file, extractor)
         files = [fingerprints.content(path) for path in sorted(folder.iterdir()) if path.stem in MODEL]
-        self.fingerprint = fingerprints.values([files, str(extractor), camera, neighbours])
+        files += [fingerprints.content(path) for path in known_by(self._file)]
+        weights = fingerprints.weights(Path(extractor)) if isinstance(extractor, str | Path) else None
+        self.fingerprint = fingerprints.values([files, str(extractor), weights, camera, neighbours])
         names = list(self._photos)
         self._vectors, self._rows = learn_vectors(names, lambda name: self._read(name).descriptors)
         self._features = lru_cache(maxsize=IN_MEMORY)(self._read)
@@ -169,7 +172,7 @@ class Map:
         return rows, points
 
     def _likely_camera(self, photo: str | Path | Array, size: tuple[int, int], alike: tuple[str, ...]) -> Camera:
-        guess = colmap.guess_camera(size, Path(photo) if isinstance(photo, str | Path) else None)
+        guess = colmap.guess_camera(size, images.home(photo) if isinstance(photo, str | Path) else None)
         of_size = [photo.camera for photo in self._photos.values() if photo.camera.size == size]
         if guess.known_focal:  # of the same camera, the map knows the distortion, too
             same = [camera for camera in of_size if abs(camera.focal / guess.focal - 1) < SAME_FOCAL]
@@ -265,7 +268,13 @@ def _query_extractor(file: Path, extractor: str | Path | PhotoExtractor | None) 
         settings = Settings(**json.loads(written))
     except (TypeError, ValueError):
         raise BadInput(f"{file} was made by another version; extract it again, or give the extractor.") from None
-    if settings.weights != weights_of(settings):
+    weights = weights_of(settings)
+    if weights is None and settings.weights is not None:
+        raise DataNotFound(
+            f"{file} was made with weights that are not here, {settings.extractor or settings.descriptor}; run this "
+            "from the folder that the map was made in."
+        )
+    if settings.weights != weights:
         raise BadInput(f"the weights that {file} was made with have changed since; reconstruct the map again.")
     extract = settings.open_extractor()
     if isinstance(extract, Extractor) and extract.orientation == "auto":

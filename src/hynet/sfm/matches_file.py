@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +22,7 @@ import numpy as np
 from .. import images
 from ..errors import BadInput
 from ..extractors.folder import extract_all, name_photos
-from ..extractors.hloc_file import FeaturesFile, h5_fingerprints, h5_names, open_features, read_h5, unit_features
+from ..extractors.hloc_file import FeaturesFile, h5_identities, h5_names, open_features, read_h5, unit_features
 from ..extractors.settings import Settings
 from ..matchers import Matcher
 from ..matchers.hloc_matches import columns, group_name
@@ -65,10 +66,11 @@ def match_pairs(
     photos: name -> path; empty where settings.extractor is a features file.
     options: of the matcher, by the names of the command's options, for who runs it again.
     """
+    _check_groups(pairs)
     with alone(out):
         noted = {**options, "geometry": geometry, "threshold": threshold}
         features, unreadable = _features(photos, pairs, out, settings, jobs, overwrite, progress)
-        contents = h5_fingerprints(features)
+        contents = h5_identities(features)
         asked = [pair for pair in dict.fromkeys(pairs) if contents.keys() >= set(pair)]
         if not asked:
             why = next(iter(unreadable.values()), "")
@@ -90,7 +92,16 @@ def match_pairs(
         return MatchedPairs(parts.assemble(asked), len(todo), features, unreadable)
 
 
-def find_photos(pairs: Iterable[Pair], given: Sequence[Path], beside: Path) -> dict[str, Path]:
+def _check_groups(pairs: Sequence[Pair]) -> None:
+    """hloc's layout writes a/b.jpg and a-b.jpg alike."""
+    known: dict[str, str] = {}
+    for name in (name for pair in pairs for name in pair):
+        other = known.setdefault(name.replace("/", "-"), name)
+        if other != name:
+            raise BadInput(f"{other} and {name} have one name in hloc's matches; rename one of the photos.")
+
+
+def find_photos(pairs: Iterable[Pair], given: Sequence[str | Path], beside: Path) -> dict[str, Path]:
     """The photos that pairs name: among those given and those in folders given, else as paths from here or `beside`."""
     names = dict.fromkeys(name for pair in pairs for name in pair)
     if given:
@@ -166,7 +177,8 @@ class _Parts:
         if self._waiting:
             with whole(self.folder / "settings.json") as temporary:  # first: it says what the others are
                 temporary.write_text(self.settings)
-            with whole(self.folder / f"{len(self._files()):06d}.npz") as temporary, temporary.open("wb") as file:
+            number = 1 + max((int(file.stem) for file in self._files()), default=-1)
+            with whole(self.folder / f"{number:06d}.npz") as temporary, temporary.open("wb") as file:
                 np.savez(file, **self._waiting)  # type: ignore[arg-type]
             self._waiting = {}
 
@@ -188,7 +200,7 @@ class _Parts:
                     found |= {
                         key.removesuffix("/made_from"): str(stored[key]) for key in stored if key.endswith("/made_from")
                     }
-            except (OSError, ValueError, KeyError):
+            except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
                 part.unlink()  # as a power cut leaves it
         return found
 

@@ -33,7 +33,8 @@ def vectors_of(features: Path, cluster: Cluster, progress: Progress = silent) ->
     if not is_collection(features):
         names = _enough(features, h5_names(features))
         return names, learn_vectors(names, partial(_descriptors, features), progress)[1]
-    with alone(make_folder(features / "vectors")):
+    with alone(features):  # as `hynet extract` is: vectors of photos that change meanwhile would be of the old ones
+        make_folder(features / "vectors")
         return _of_collection(features, cluster, progress)
 
 

@@ -17,7 +17,7 @@ from ..colmap import NotReconstructed, Store
 from ..errors import BadData, BadInput, DataNotFound, choose
 from ..extractors.collecting import extract_collection
 from ..extractors.folder import extract_all, find_masks, name_photos
-from ..extractors.hloc_file import FeaturesFile, are_features, h5_names, read_h5
+from ..extractors.hloc_file import FeaturesFile, are_features, h5_identities, h5_names, read_h5
 from ..extractors.settings import Settings
 from ..matchers.consensus import Consensus
 from ..matchers.hloc_matches import MatchesFile
@@ -33,7 +33,7 @@ from . import pairs as pairing
 from .mapping import Reconstructed, map_folder
 from .matches import match_all
 from .rounds import ALL_PAIRS, match_in_rounds
-from .run_folder import check_photos, note_of_run, write_json
+from .run_folder import check_described, check_photos, note_of_run, write_json
 
 _LOG = logging.getLogger(__name__)
 
@@ -117,8 +117,11 @@ def reconstruct(
             )
             unreadable = _enough(len(named), done.unreadable)
         readable = {name: named[name] for name in named if name not in unreadable}
+        known = h5_identities(file)
+        described = {name: known[name] for name in readable}
+        check_described(out, described, overwrite)
         seen = {name: contents[name] for name in readable}
-        write_json(out / "photos.json", {**note, "unreadable": unreadable, "contents": seen})
+        write_json(out / "photos.json", {**note, "unreadable": unreadable, "contents": seen, "described": described})
         with colmap.opened(out / "database.db") as store:
             _add_photos(store, readable, file, camera, progress)
             match = partial(
@@ -162,6 +165,10 @@ def _check(photos: Mapping[str, Path], pairs: str, camera: str | Mapping[str, st
     for each in camera.values() if isinstance(camera, Mapping) else [camera]:
         if each not in ("auto", "shared"):
             colmap.parse_camera(each, (1, 1))
+        elif isinstance(camera, Mapping):
+            raise BadInput(
+                f"{each!r} is for all photos; give a known camera of each, or {each!r} in place of them all."
+            )
 
 
 def _check_unused(settings: Settings, features: str | Path) -> None:
@@ -195,11 +202,14 @@ def _options(
     """What matches depend on, by the names of the command's options, for who runs it again."""
     matched_with: dict[str, Any] = {"ratio": ratio, "camera": camera if isinstance(camera, str) else dict(camera)}
     if matches is not None:
-        matched_with["matches"] = f"{Path(matches).name} {fingerprints.content(Path(matches))[:16]}"
+        matched_with["matches"] = str(Path(matches).resolve())
+        matched_with["matches_content"] = fingerprints.content(Path(matches))[:16]
     if features is not None:
         return matched_with
     if settings.patchwise:
         made_with: dict[str, Any] = {"detector": settings.detector, "model": settings.descriptor}
+        made_with |= {} if settings.shape == "none" else {"shape": settings.shape}
+        made_with |= {} if settings.orientation == "auto" else {"orientation": settings.orientation}
     else:
         made_with = {"extractor": settings.extractor}
     return made_with | {"max_keypoints": settings.max_keypoints} | matched_with

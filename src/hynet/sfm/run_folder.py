@@ -32,7 +32,9 @@ def note_of_run(
 
 
 def _made_with(note: Mapping[str, Any]) -> dict[str, Any]:
-    return {**note["settings"], "features": note["features"]}
+    """What must stay the same; of matches their content, wherever the file lies."""
+    settings = {name: value for name, value in note["settings"].items() if name != "matches"}
+    return {**settings, "features": note["features"]}
 
 
 def clear(out: Path) -> None:
@@ -40,6 +42,7 @@ def clear(out: Path) -> None:
     for name in (
         "table.json",
         "table.md",
+        "points.ply",
         *MODEL_FILES,
         *(f"database.db{end}" for end in ("", "-wal", "-shm")),
         "photos.json",
@@ -51,7 +54,8 @@ def earlier_note(out: Path) -> dict[str, Any]:
     """What photos.json says of an earlier run; nothing where there was none."""
     try:
         told = json.loads((out / "photos.json").read_text())
-        return {key: told[key] for key in ("features", "settings", "contents")}
+        before = {key: told[key] for key in ("features", "settings", "contents")}
+        return before | {"described": dict(told.get("described", {}))}  # which earlier versions did not note
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError):
@@ -84,6 +88,17 @@ def check_photos(out: Path, contents: Mapping[str, str | None], overwrite: bool)
         raise BadInput(
             f"{out} was made from another photo {name}, or with another mask; choose another --out, or --overwrite."
         )
+
+
+def check_described(out: Path, described: Mapping[str, str], overwrite: bool) -> None:
+    """The features of those that are in the model already must be the same: its matches name their rows."""
+    before = earlier_note(out).get("described", {})
+    changed = next((name for name, known in before.items() if described.get(name, known) != known), None)
+    if changed is None:
+        return
+    if not overwrite:
+        raise BadInput(f"{out} was made of other features of {changed}; choose another --out, or --overwrite.")
+    clear(out)
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:

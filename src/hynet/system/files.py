@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +14,7 @@ from ..errors import BadInput, CannotWrite, HynetError
 
 # Full disks, quotas, limits on a file's size, broken media
 CANNOT_GROW = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+LONGEST_STEM = 32  # letters of a file's name that its temporary name repeats
 
 
 @contextmanager
@@ -26,12 +27,11 @@ def whole(path: str | Path) -> Iterator[Path]:
     path = _ordinary(Path(path))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Keep the suffix: cv2.imwrite and others choose the format by it.
-        handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
+        # Keep the suffix: cv2.imwrite and others choose the format by it. Names may have 255 bytes in all.
+        temporary = path.with_name(f".{path.stem[:LONGEST_STEM]}-{secrets.token_hex(4)}{path.suffix}")
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666))
     except OSError as error:
         raise CannotWrite(f"cannot write {path}: {error.strerror}; choose another place.") from None
-    os.close(handle)
-    temporary = Path(name)
     try:
         try:
             yield temporary
@@ -42,7 +42,6 @@ def whole(path: str | Path) -> Iterator[Path]:
             why = error.strerror or error
             raise CannotWrite(f"cannot write {path}: {why}; make room or choose another place.") from None
         _on_disk(temporary)  # a power cut after the renaming must not leave an empty file
-        temporary.chmod(0o666 & ~_umask())  # mkstemp makes files private; the result is an ordinary file
         try:
             os.replace(temporary, path)
         except OSError as error:
@@ -92,9 +91,3 @@ def make_folder(path: str | Path) -> Path:
     except OSError as error:
         raise CannotWrite(f"cannot write to {path}: {error.strerror}; choose another folder.") from None
     return path
-
-
-def _umask() -> int:
-    current = os.umask(0)
-    os.umask(current)
-    return current

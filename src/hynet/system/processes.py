@@ -59,7 +59,8 @@ class Helper:
         with self._lock:
             if not self._over and (self._process is None or self._process.poll() is not None):
                 program = "import sys; sys.path[:] = {!r}; from {} import serve; serve({}, {}, {}, {!r})"
-                command = program.format(sys.path, __name__, os.getpid(), self._memory, self._threads, self._imports)
+                places = [each for each in sys.path if isinstance(each, str)]  # imports pass over anything else
+                command = program.format(places, __name__, os.getpid(), self._memory, self._threads, self._imports)
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", command],
                     stdin=subprocess.PIPE,

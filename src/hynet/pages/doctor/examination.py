@@ -130,7 +130,8 @@ def _source(folder: Path) -> Source:
         told = json.loads((folder / "photos.json").read_text(encoding="utf-8"))
         unreadable = {str(name): str(why) for name, why in told["unreadable"].items()}
         options = {str(name): str(value) for name, value in told["settings"].items() if value is not None}
-        if "model" not in options:  # no model of ours described them
+        options.pop("matches_content", None)  # which is no option
+        if not {"model", "extractor"} & options.keys():  # somebody else described them
             options["features"] = str(folder / told["features"])
         return Source(str(told["photos"]), unreadable, options)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a model that somebody else made
