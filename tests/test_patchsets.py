@@ -277,7 +277,7 @@ def test_other_settings_do_not_mix_with_what_is_there(made, photos: Path):
         patchsets.build([photos / "planes"], out, settings=patchsets.PatchSettings(support=12, max_keypoints=1200))
     other = patchsets.PatchSettings(support=12, max_keypoints=1200)
     before = (out / "info.txt").read_bytes()
-    with pytest.raises(BadInput, match="also holds .*, which must be made again: give their folders, too"):
+    with pytest.raises(BadInput, match=r"also holds .*, which must be made again: give their folders, too"):
         patchsets.build([photos / "planes"], out, settings=other, overwrite=True)
     assert (out / "info.txt").read_bytes() == before
 
