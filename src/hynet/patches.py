@@ -51,6 +51,8 @@ def _levels(frames: Array, shape: tuple[int, ...]) -> Array:
 def _pyramid(image: Array, top: int) -> Iterator[Array]:
     """Level 0 as it is; the others in floats, since rounding every level would add up."""
     yield image
+    if not top:
+        return
     pixels: Array = image.astype(np.float32)
     for _ in range(top):
         # Pixel (0, 0) stays where it is, so a position at level k is the position in the photo divided by 2^k.

@@ -61,6 +61,7 @@ def measure(
 
 def _by_colmap(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, float]:
     database = work / "sift.db"
+    colmap.pycolmap()  # whose import is nobody's work
     clock = StageClock()
     with colmap.opened(database):
         pass  # made empty

@@ -22,6 +22,7 @@ from ..sfm.camera_errors import Similarity, best_similarity, camera_errors, cent
 from ..sfm.localisation import Map
 from ..sfm.reconstruction import reconstruct
 from ..types import Array, Features, Progress, silent
+from .harness import comparing
 from .harness.contestants import Model
 from .harness.evaluation import Evaluation
 from .harness.methods import Method, Setting, open_methods
@@ -62,11 +63,18 @@ def evaluate(
     if options.every < 2:
         raise BadInput(f"one of {options.every} photos would leave no map; leave out one of 2 or more.")
     found = {scene.name: list(scene.views.values()) for scene in scenes.load(data)}
-    if small := next((name for name, views in found.items() if len(views) < 4), None):
-        raise BadInput(f"{small} has fewer than 4 photos with cameras; a map needs 3, and one is looked up.")
+    for name, views in found.items():
+        left_out = len(_left_out(views, options.every))
+        if not left_out or len(views) - left_out < 3:
+            raise BadInput(
+                f"{name} has {len(views)} photos with cameras: a map needs 3, and one of {options.every} is looked up; "
+                "give more photos, or another --every."
+            )
     photos = [view.photo for views in found.values() for view in views]
     setting = Setting(options.detector, options.max_keypoints)
-    methods = [each for each in open_methods(models, setting, photos=photos) if each.name not in SANITY]
+    methods = [
+        each for each in open_methods(models, setting, photos=photos) if comparing.descriptor(each.name) not in SANITY
+    ]
     outcomes: dict[str, list[LookedUp]] = {}
     for method in methods:
         for name, views in found.items():
@@ -111,7 +119,7 @@ class _Extractor:
 
 
 def _looked_up(method: Method, views: Sequence[View], others: Sequence[Path], options: LocalizationOptions) -> LookedUp:
-    left_out = views[options.every // 2 :: options.every]
+    left_out = _left_out(views, options.every)
     known = [view for view in views if view not in left_out]
     nobody = np.zeros(len(left_out))
     strangers = [others[k] for k in np.linspace(0, len(others) - 1, min(len(others), options.strangers)).astype(int)]
@@ -140,6 +148,10 @@ def _looked_up(method: Method, views: Sequence[View], others: Sequence[Path], op
     extent = np.linalg.norm(places[:, None] - places[None], axis=-1).max()
     located, inliers = zip(*[(each.located, each.inliers) for each in found], strict=True)
     return LookedUp(np.array(located), degrees, 100 * apart / extent, np.array(inliers), refused)
+
+
+def _left_out(views: Sequence[View], every: int) -> Sequence[View]:
+    return views[every // 2 :: every]
 
 
 def _similarity(model: colmap.Model, known: Mapping[str, View]) -> Similarity:

@@ -214,6 +214,8 @@ def _comparisons(cells: Sequence[_Cell], sets: Sequence[TestSet], rival: str | N
     values: dict[str, dict[str, float]] = {name: {} for name in methods}
     for test in sets:
         here = {cell.method: cell for cell in cells if cell.test == test.name and cell.method in methods}
+        if not here:  # all were trained on it
+            continue
         stacked = np.stack([cell.distances for cell in here.values()])  # (M, K)
         drawn = 100 * metrics.fpr95_paired_bootstrap(stacked, test.pairs.is_match, seed=_seed(test.name))
         for name, own in zip(here, drawn, strict=True):

@@ -208,6 +208,6 @@ def _overview() -> str:
             "",
             "`hynet help COMMAND` shows a command's options and an example; `--json` prints one JSON object,",
             "`-v` says on stderr what is being done; `hynet --version` says which version this is, and",
-            "`hynet completion bash` (or zsh, fish) prints print a completion script for your shell.",
+            "`hynet completion bash` (or zsh, fish) prints a completion script for your shell.",
         ]
     )

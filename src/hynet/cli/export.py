@@ -14,6 +14,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
+from ..detectors.affine_network import learnt_from
 from ..errors import BadInput, need
 from ..patches import SUPPORT_SIGMAS
 from ..types import Array, silent
@@ -25,7 +26,7 @@ def run(
     model: Path,
     to: Path,
     int8: Path | None = None,
-    support: float = SUPPORT_SIGMAS,
+    support: float | None = None,
     ratio: float | None = None,
     trained_on: str = "",
     licence: str = "",
@@ -37,18 +38,21 @@ def run(
         to: the file to write: .onnx, .pt2 for torch.export, or .openvino, a folder with model.xml and model.bin.
         int8: write 8-bit integers, at least twice as fast (of HyNet, LightNet, DesDis or AffNet), with ranges from
             patches of this set.
-        support: the width of a patch, in detector sigmas, that the weights were trained with.
+        support: the width of a patch, in detector sigmas, that the weights were trained with; by default as usual, or
+            as weights of `hynet train shape` say.
         ratio: the ratio test that suits them.
         trained_on: what they were trained on, for `hynet info`.
         licence: under which they may be used, for `hynet info`.
     """
     if ratio is not None and not 0 < ratio <= 1:
         raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.9 is usual.")
-    if not 0 < support < inf:
+    if support is not None and not 0 < support < inf:
         raise BadInput(f"the support must be more than 0 sigmas, got {support:g}; {SUPPORT_SIGMAS:g} is usual.")
     need("torch", "train", "exporting")
     from ..export import export_weights, export_weights_int8
 
+    if support is None:
+        support = learnt_from(model) or SUPPORT_SIGMAS
     told = {"support": support, "ratio": ratio, "trained on": trained_on, "licence": licence}
     about = {key: str(value) for key, value in told.items() if value}
     found: dict[str, Any]

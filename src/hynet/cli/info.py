@@ -19,6 +19,7 @@ from ..extractors import EXTRACTORS
 from ..losses import LOSSES
 from ..matchers import MATCHERS
 from ..models import KINDS, shipped
+from ..system.machine import cache_folder, settings_folder
 from ..system.onnx_runtime import session
 from ..system.plugins import BrokenPlugin, Part
 from ..types import Table
@@ -60,9 +61,11 @@ def run() -> Report:
         for name, number in versions.items()
     }
     models = _models()
+    places = {"cache": str(cache_folder()), "settings": str(settings_folder())}
     parts = {group: {name: _summary(row) for name, row in table.items()} for group, table in TABLES.items()}
     tables = [
         Table("Versions", ["version"], shown),
+        Table("Places", ["folder"], {name: {"folder": folder} for name, folder in places.items()}),
         Table("Models", ["kind", "dimension", "trained on", "licence", "file"], models),
         *(
             Table(group.capitalize(), ["what"], {name: {"what": about} for name, about in rows.items()})
@@ -70,7 +73,7 @@ def run() -> Report:
         ),
     ]
     text = "\n\n".join(table.markdown(terminal_width()) for table in tables)
-    return Report(text, {"versions": versions, "models": models, **parts})
+    return Report(text, {"versions": versions, "places": places, "models": models, **parts})
 
 
 def _summary(row: Part[Any]) -> str:

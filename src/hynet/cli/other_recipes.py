@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import images
+from ..detectors.affine_network import LOOKED_AT
 from ..errors import need
 from ..system.files import make_folder
 from ..system.locks import alone
@@ -118,7 +119,7 @@ def shape(
             bar=progress,
         )
     exported = out / "shape.onnx"
-    affine_network.export(affnet.load(ended.checkpoint), exported, {"support": f"{training.LOOKED_AT:.4g}"})
+    affine_network.export(affnet.load(ended.checkpoint), exported, {"support": f"{LOOKED_AT:.4g}"})
     found = [
         f"\nFPR@95 on {name} under warps: {error:.2f}% with shapes, {ended.round[name]:.2f}% round, "
         f"{ended.unwarped[name]:.2f}% without warps"

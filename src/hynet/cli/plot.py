@@ -14,6 +14,8 @@ from ..errors import BadInput
 from ..training import curves, logbook
 from . import Report
 
+FORMATS = (".png", ".svg", ".pdf", ".jpg", ".jpeg", ".webp")
+
 
 def run(runs: Annotated[tuple[Path, ...], tyro.conf.Positional], out: Path = Path("curves.png")) -> Report:
     """Draw curves over the minutes of training.
@@ -24,6 +26,8 @@ def run(runs: Annotated[tuple[Path, ...], tyro.conf.Positional], out: Path = Pat
     """
     if not runs:
         raise BadInput("give at least one run folder, as `hynet train --out` wrote it.")
+    if out.suffix.lower() not in FORMATS:
+        raise BadInput(f"cannot draw curves as {out.name!r}; let its name end in .png, .svg or .pdf.")
     logs = {str(folder): logbook.read(folder) for folder in runs}
     curves.draw(logs, out)
     best = {name: curves.best(lines) for name, lines in logs.items()}

@@ -65,6 +65,7 @@ def _cut_sequence(folder: Path, out: Path, seed: int) -> None:
     if not fits.any():
         raise BadData(f"{folder} has no region that lies inside all six photos; check its homographies.")
     pyramids = [_pyramid(image) for image in images]
+    (out / "source.json").unlink(missing_ok=True)  # it vouches for what is now replaced
     for name in reversed(COLUMNS):  # ref.png last: it makes the folder a sequence
         patches = _sample(pyramids[_target(name)], frames[name][fits], image_from_first[_target(name)])
         with whole(out / f"{name}.png") as temporary:

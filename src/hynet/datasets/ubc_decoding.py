@@ -73,6 +73,7 @@ def _fill(cache: Path, key: str, mosaics: Sequence[Path], info: Path, interest: 
     if seen is not None and not np.isfinite(seen).all():
         raise BadData(f"{interest} holds numbers that are not finite; unpack or make the set again.")
     try:
+        (cache / "key.json").unlink(missing_ok=True)  # it vouches for what is now replaced
         _save(cache / "points.npy", points)
         if seen is None:
             (cache / "interest.npy").unlink(missing_ok=True)

@@ -26,7 +26,8 @@ class Compressed(Descriptor):
     """The rows of another descriptor as they are after storing, unit rows again."""
 
     def __init__(self, descriptor: Descriptor, code: Code) -> None:
-        self._descriptor, self.code = descriptor, code
+        self.inner = descriptor
+        self.code = code
         self.patch_size = descriptor.patch_size
         self.dim = code(np.eye(1, descriptor.dim, dtype=np.float32)).shape[1]
         self.bytes = code.bytes(descriptor.dim)  # of one stored row
@@ -35,7 +36,7 @@ class Compressed(Descriptor):
         self.ratio = ratio if ratio is None or code.keeps_ratio else float(np.sqrt(ratio))
 
     def describe(self, patches: Array) -> Array:
-        return self.code(self._descriptor.describe(patches))
+        return self.code(self.inner.describe(patches))
 
 
 def compress(model: str | Path, patches: Array, to: str, path: str | Path) -> Compressed:

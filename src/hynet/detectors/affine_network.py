@@ -23,6 +23,9 @@ FLATTEST = 1e-3  # of 1 + a and 1 + c, which are 0 where the network's tanh give
 TILE = 64  # patches a call: of 16, 32, 64 and 128 no slower in floats, and a sixth faster than 16 in integers
 
 
+REGION = 1 / 1.4  # of a patch's width: what the network looks at in training; the rest is there for warps to bring in
+LOOKED_AT = REGION * SUPPORT_SIGMAS  # sigmas, of patches as `hynet patches` cuts them
+
 Numbers = Callable[[Array], Array]  # (n, SIDE, SIDE) uint8 -> (n, 3)
 
 
@@ -37,7 +40,7 @@ class AffineNetwork:
         if Path(weights).suffix == ".onnx":
             self._run, self.support = _in_onnx(weights)
         else:
-            self._run = _in_torch(weights)
+            self._run, self.support = _in_torch(weights), learnt_from(Path(weights))
 
     def __call__(self, image: Array, keypoints: Keypoints, support: float = SUPPORT_SIGMAS) -> Keypoints:
         """In (H, W) grey, from patches as it learnt from, else `support` sigmas wide; their angles do not matter."""
@@ -64,6 +67,20 @@ def _in_onnx(weights: str | Path) -> tuple[Numbers, float | None]:
         support = 0.0
     known = support if 0 < support < np.inf else None
     return lambda patches: run(opened, [OUTPUT], {"patches": patches})[0], known
+
+
+def learnt_from(weights: Path) -> float | None:
+    """How many sigmas wide the patches were, of weights that `hynet train shape` made; others do not say."""
+    try:
+        if weights.suffix == ".safetensors":
+            with need("safetensors", "train", "weights in .safetensors").safe_open(weights, "pt") as file:
+                recipe = (file.metadata() or {}).get("recipe")
+        else:
+            torch = need("torch", "train", "AffNet from a file that is not .onnx")
+            recipe = torch.load(weights, map_location="cpu", weights_only=True)["about"]["recipe"]
+    except Exception:  # of another kind, or broken, as who reads the weights will say
+        return None
+    return LOOKED_AT if recipe == "shape" else None
 
 
 def _in_torch(weights: str | Path) -> Numbers:

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..errors import MissingExtra
 from ..extractors.patchwise import LONGEST, Extractor
+from ..system import fingerprints
 
 NAME = "hynet"  # hloc looks for an extractor of this name in hloc.extractors
 
@@ -31,12 +32,18 @@ def entry(
     if module not in sys.modules:
         sys.modules[module] = _extractor_module(module)
     chosen = {"detector": detector, "model": model, "max_keypoints": max_keypoints, "upright": upright}
-    called = [NAME, Path(detector).stem, Path(model).stem, f"n{max_keypoints}", *([] if upright else ["turned"])]
+    called = [NAME, _called(detector), _called(model), f"n{max_keypoints}", *([] if upright else ["turned"])]
     return {
         "output": f"feats-{'-'.join(called)}",  # hloc takes what is in that file for done: other settings, another file
         "model": {"name": NAME, **chosen},
         "preprocessing": {"grayscale": True, "resize_max": LONGEST},
     }
+
+
+def _called(part: str) -> str:
+    """A name as it is; of a file its name and content, since all runs write best.pt."""
+    known = fingerprints.weights(Path(part))
+    return part if known is None else f"{Path(part).stem}-{known[:8]}"
 
 
 def _extractor_module(name: str) -> ModuleType:

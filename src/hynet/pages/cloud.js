@@ -97,6 +97,7 @@ function start() {
 
   function draw() {
     waiting = false;
+    if (!canvas.clientWidth || !canvas.clientHeight) return;
     const dense = window.devicePixelRatio || 1;
     canvas.width = canvas.clientWidth * dense;
     canvas.height = canvas.clientHeight * dense;
@@ -283,7 +284,7 @@ function start() {
     redraw();
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  addEventListener("resize", redraw);
+  addEventListener("resize", () => { if (!(eye.distance > 0)) home(); redraw(); }); // it may have begun in a hidden frame
   home();
   redraw();
 }

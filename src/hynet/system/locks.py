@@ -42,7 +42,7 @@ def _locked(lock: Path, target: Path, wait: bool) -> int | None:
     while fcntl:
         try:
             lock.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
         except OSError as error:
             raise CannotWrite(f"cannot write {target}: {error.strerror}; choose another place.") from None
         try:

@@ -21,6 +21,7 @@ from ..errors import BadInput, BadWeights
 from ..system import fingerprints
 from ..system.files import whole
 from ..types import PatchSet
+from . import distributed
 from .configuration import as_now
 
 LAST, BEST, ABOUT = "last.pt", "best.pt", "run.json"
@@ -31,7 +32,7 @@ STARTS = {"start", "gain"}  # younger than some checkpoints, to whose weights th
 
 @dataclass
 class Position:
-    """Where a run is. Batches and dropout follow from the seed and the step alone, so there is no more to remember."""
+    """Where a run is. Batches and dropout follow from the seed, the step and the number of processes."""
 
     step: int = 0
     seconds: float = 0.0  # of training, over all sessions
@@ -107,8 +108,16 @@ def about(recipe: str, config: Any, data: Mapping[str, PatchSet]) -> dict[str, A
         "recipe": recipe,
         "config": asdict(config),
         "data": {name: fingerprint(patch_set) for name, patch_set in data.items()},
+        "processes": distributed.world(),
+        "taught_by": _weights_of(config),
         "environment": environment(),
     }
+
+
+def _weights_of(config: Any) -> dict[str, str | None]:
+    """Fingerprints of other networks that a training looks at, where they are files."""
+    others = {name: getattr(config, name, None) for name in ("teacher", "descriptor")}
+    return {name: fingerprints.weights(Path(path)) for name, path in others.items() if path}
 
 
 def describe_run(out: Path, about: Mapping[str, Any]) -> None:
@@ -127,6 +136,15 @@ def check_same_run(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any])
     if changed:
         told = ", ".join(f"{name} was {before.get(name)}, now {after.get(name)}" for name in changed)
         raise BadInput(f"{path} was made with other settings ({told}); use the same, or choose another --out.")
+    if saved.get("processes", 1) != now["processes"]:
+        raise BadInput(
+            f"{path} was made by {saved.get('processes', 1)} processes, and {now['processes']} would see other batches; "
+            "start as many, or choose another --out."
+        )
+    taught_by = saved.get("taught_by", now["taught_by"])
+    if taught_by != now["taught_by"]:
+        who = next(name for name in now["taught_by"] if taught_by.get(name) != now["taught_by"][name])
+        raise BadInput(f"{path} was made with other weights of the {who}, which have changed; choose another --out.")
     known_by = "content" if all("content" in one for one in saved["data"].values()) else "sha256"
     prints = [[one[known_by] for one in some["data"].values()] for some in (saved, now)]
     if prints[0] != prints[1]:

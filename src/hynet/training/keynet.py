@@ -18,8 +18,10 @@ from torch.nn import functional
 from .. import images
 from ..detectors.keynet_network import KeyNetwork
 from ..errors import BadInput, BadWeights
+from ..system import fingerprints
 from ..types import Array, Progress, silent
 from .checkpoints import save
+from .loop import Diverged
 from .stopping import interrupt, stop_signals
 
 CROP = 128  # pixels a side
@@ -63,15 +65,16 @@ def train(
     optimiser = torch.optim.Adam(network.parameters(), LEARNING_RATE)
     step, seconds = 0, 0.0
     losses = [math.nan]
+    asked = {"steps": steps, "minutes": minutes, "photos": fingerprints.files(*photos)}
     if resume and last.exists():
-        step, seconds, losses = _restore(last, network, optimiser, seed)
+        step, seconds, losses = _restore(last, network, optimiser, seed, asked)
     started = saved = time.monotonic()
 
     def elapsed() -> float:
         return seconds + time.monotonic() - started
 
     def checkpoint() -> None:
-        position = {"step": step, "seconds": elapsed(), "losses": losses[-100:], "seed": seed}
+        position = {"step": step, "seconds": elapsed(), "losses": losses[-100:], "seed": seed, "asked": asked}
         save(last, {"network": network.state_dict(), "optimiser": optimiser.state_dict(), "position": position})
 
     network.train()
@@ -80,6 +83,8 @@ def train(
             for group in optimiser.param_groups:
                 group["lr"] = LEARNING_RATE * max(0.02, 0.5 * (1 + math.cos(math.pi * done)))
             loss = pair_loss(network, *batch(photos, np.random.default_rng([seed, step])))
+            if not torch.isfinite(loss):
+                raise Diverged(f"the loss is {loss.item()} at step {step}; what {out} holds is kept; try another seed.")
             optimiser.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -192,7 +197,7 @@ def warped(scores: Tensor, other_from_this: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _restore(
-    last: Path, network: KeyNetwork, optimiser: torch.optim.Optimizer, seed: int
+    last: Path, network: KeyNetwork, optimiser: torch.optim.Optimizer, seed: int, asked: dict[str, Any]
 ) -> tuple[int, float, list[float]]:
     try:
         content: dict[str, Any] = torch.load(last, map_location="cpu", weights_only=True)
@@ -204,4 +209,8 @@ def _restore(
         raise BadWeights(f"{last} is no run of Key.Net ({type(error).__name__}); choose another folder.") from None
     if then != seed:
         raise BadInput(f"{last} was trained with seed {then}, not {seed}; use the same, or choose another folder.")
+    if changed := [name for name, value in position.get("asked", asked).items() if value != asked[name]]:
+        raise BadInput(
+            f"{last} was trained with other {' and '.join(changed)}; use the same, or choose another folder."
+        )
     return position["step"], position["seconds"], position["losses"]

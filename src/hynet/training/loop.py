@@ -101,7 +101,7 @@ def train(
                 batch = replace(batch, taught=teacher(batch))
             torch.manual_seed(seed_of(config.seed, now.step, distributed.rank()))  # for dropout
             terms = loss_of(model, batch, loss)
-            _check(terms, batch, now.step, out)
+            check_finite(terms, batch, now.step, out)
             if snapshot:  # its weights gave a sound loss: they are good to go on from
                 save(out / checkpoints.LAST, snapshot, about)
                 snapshot = None
@@ -204,7 +204,7 @@ def _similarities(terms: LossTerms) -> dict[str, float]:
     return {name: float((1 - distance.square() / 2).mean()) for name, distance in cosines.items()}
 
 
-def _check(terms: LossTerms, batch: Batch, step: int, out: Path) -> None:
+def check_finite(terms: LossTerms, batch: Batch, step: int, out: Path) -> None:
     """Stop before a loss that is NaN or infinite reaches the weights."""
     if torch.isfinite(terms.total):
         return

@@ -42,6 +42,8 @@ def writing(out: Path, about: Mapping[str, Any], step: int, watch: Watch) -> Ite
         yield unwatched
         return
     with alone(make_folder(out)):
+        if step == 0:
+            (out / BEST).unlink(missing_ok=True)  # of a run that was killed before it wrote `last`
         checkpoints.describe_run(out, about)
         with logbook(out, step, watch) as log:
             yield log

@@ -20,7 +20,6 @@ from ..detectors import affnet
 from ..detectors.affnet import AffNet
 from ..errors import BadInput
 from ..losses import LossTerms
-from ..patches import SUPPORT_SIGMAS
 from ..system.machine import keep_memory_mapped
 from ..types import PatchSet, Progress, silent
 from . import checkpoints
@@ -28,7 +27,7 @@ from .batches import batches, seed_of
 from .checkpoints import BEST, LAST, State
 from .configuration import learning_rate, progress
 from .logbook import Watch, unwatched
-from .loop import step
+from .loop import check_finite, step
 from .run_folder import due, keep_best, previous, save, writing
 from .sampling import batches_per_epoch, mix
 from .setup import PATCH_SIZE, optimiser_of
@@ -36,10 +35,8 @@ from .shape_settings import ShapeConfig
 from .shaping import errors, loss_of, quick, warps_of
 from .stopping import interrupt, stop_signals
 from .validation import ValidationSets
-from .warps import REGION
 
 PATCH = 64  # pixels: of the patches as they are read, around the region that is looked at
-LOOKED_AT = REGION * SUPPORT_SIGMAS  # sigmas, of patches as `hynet patches` cuts them
 FIRST_SHAPES = 1e-3  # standard deviation of the last layer's first weights: shapes start round, but for a little
 
 
@@ -88,6 +85,7 @@ def train(
             torch.manual_seed(seed_of(config.seed, now.step))  # for dropout
             warps = warps_of(config, now.step + 1, 2 * config.pairs_per_batch)
             terms = loss_of(network, describe, batch, warps)
+            check_finite(terms, batch, now.step, out)
             step(state, terms.total, learning_rate(config, done))
             now.step += 1
             bar(round(1000 * done), 1000, f"step {now.step}, loss {float(terms.total.detach()):.3f}")

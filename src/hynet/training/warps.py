@@ -8,9 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
-from ..detectors.affine_network import FLATTEST, SIDE
-
-REGION = 1 / 1.4  # of a patch's width: what the network looks at; the rest is there for warps to bring in
+from ..detectors.affine_network import FLATTEST, REGION, SIDE
 
 
 def random_warps(count: int, generator: torch.Generator, tilt: float, turn: float) -> Tensor:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...descriptors import resizing
+from ...descriptors.compressed import Compressed
 from ...descriptors.loading import load, models
 from ...errors import BadInput
 from ...system import fingerprints
@@ -41,6 +42,8 @@ def fingerprint(name: str, descriptor: Descriptor) -> str:
     """Changes when the weights, the code of the descriptor, or the libraries under it change."""
     known_by = fingerprints.weights(models().get(name, Path(name))) or name
     parts = [descriptor, *(descriptor.modules() if hasattr(descriptor, "modules") else ())]  # layers of packages too
+    if isinstance(descriptor, Compressed):
+        parts += [descriptor.inner, descriptor.code]
     kinds = {kind for part in parts for kind in type(part).__mro__}
     own = {sys.modules[kind.__module__] for kind in kinds if not kind.__module__.startswith(("builtins", "torch."))}
     return fingerprints.values([known_by, fingerprints.code(resizing, *own)])

@@ -32,7 +32,7 @@ from .contestants import Contestant, Model
 from .sanity import SANITY
 
 # Our code that a photo goes through before it is described
-DETECTION = (detectors, models, patchwise, images, types)
+DETECTION = (detectors, models, patchwise, images, patches, types)
 GIVEN_BY = "dog"  # the detector whose keypoints a scene may bring along
 
 
@@ -160,6 +160,8 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting, turned: 
     found_by: dict[str, Any] = {"detector": known_as, "most": setting.max_keypoints, "orientation": extract.orientation}
     code = fingerprints.code(*DETECTION, *_from_outside(extract.detector))
     found_by |= {"shape": _known_shape(setting.shape), "code": code}
+    if setting.shape != "none":  # which a network sees in patches as wide as the descriptor's
+        found_by |= {"support": extract.support}
     given = setting.given if detector == GIVEN_BY else {}
     if given:
         found_by |= {"given": [fingerprints.content(file) for file in given.values()]}

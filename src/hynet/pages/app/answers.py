@@ -59,6 +59,8 @@ def in_words(answer: Answer) -> Answer:
             return _problem("there is not enough memory for that; take smaller photos.", 507)
         except (PageClosed, ClientDisconnect):
             return _problem("the page was closed.", 410)
+        except OSError as error:  # such as a full disk
+            return _problem(f"this machine refused: {error.strerror or error}; tell whoever runs it.", 507)
         except Exception:
             traceback.print_exc(file=sys.stderr)
             return _problem("something unexpected went wrong; the terminal where hynet app runs says more.", 500)
@@ -145,7 +147,8 @@ class Answers:
         found = self._visit(request).shown.get(request.path_params["run"])
         if found is None:
             raise HynetError("something newer is shown by now.")
-        return Response(patches_png(found, request.path_params["number"]), media_type="image/png")
+        content = await asyncio.to_thread(patches_png, found, request.path_params["number"])
+        return Response(content, media_type="image/png")
 
     # --- Many photos ---
 
@@ -190,7 +193,7 @@ class Answers:
             raise MissingExtra(problem)
         if visit.work is not None and not visit.work.done():
             raise HynetError("the photos are being reconstructed already.")
-        visit.tell({"stage": "waiting", "ahead": self._heavy.waiting})
+        visit.tell({"stage": "waiting", "ahead": self._heavy.waiting + self._heavy.serving})
         visit.work = asyncio.create_task(work_on(visit, choice, self._heavy))
         return JSONResponse({"photos": len(visit.album)})
 

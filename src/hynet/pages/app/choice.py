@@ -109,7 +109,7 @@ def _one_of(table: Mapping[str, Any], name: Any, kind: str) -> None:
 def _number(value: Any, name: str, most: float) -> None:
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
         raise BadInput(f"the {name} must be a number.")
     if not 0 < value <= most:
-        raise BadInput(f"the {name} must be above 0 and at most {most:g}, got {value:g}.")
+        raise BadInput(f"the {name} must be above 0 and at most {most:g}.")

@@ -24,6 +24,7 @@ class Desk:
         self._most_waiting = waiting
         self._seconds = seconds
         self.waiting = 0
+        self.serving = 0
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -37,9 +38,11 @@ class Desk:
             raise TooBusy("the work of others took too long; try again in a minute.") from None
         finally:
             self.waiting -= 1
+        self.serving += 1
         try:
             yield
         finally:
+            self.serving -= 1
             self._free.release()
 
     async def run(self, work: Callable[[], Value]) -> Value:

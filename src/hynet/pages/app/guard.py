@@ -48,16 +48,21 @@ class Door:
     def knows(self, host: str) -> bool:
         """Whether a Host header names us."""
         name, _, port = host.rpartition(":") if host.rpartition(":")[2].isdigit() else (host, "", "80")
+        name = name.lower()  # as browsers send it
         if port != str(self.port):
             return False
-        if name in LOCAL or name == _bracketed(self.host):
+        if name in LOCAL or name == _bracketed(self.host).lower():
             return True
         # Listening everywhere, we have every address of this machine. Only names can be made to lie, addresses cannot.
         everywhere = self.host in ("0.0.0.0", "::")
-        return everywhere and (_is_address(name) or name.removesuffix(".local") == socket.gethostname())
+        return everywhere and (_is_address(name) or name.removesuffix(".local") == _own_name())
 
     def admits(self, token: str) -> bool:
         return self.token is None or hmac.compare_digest(_digest(token), _digest(self.token))
+
+
+def _own_name() -> str:
+    return socket.gethostname().lower().removesuffix(".local")
 
 
 class Guard:

@@ -47,6 +47,10 @@ async def work_on(visit: Visit, choice: Choice, desk: Desk) -> None:
         visit.tell({"stage": "failed", "problem": f"that took more than {minutes:.0f} minutes; take fewer photos."})
     except HynetError as error:
         visit.tell({"stage": "failed", "problem": str(error)})
+    except Exception:  # or the page would wait for ever
+        traceback.print_exc(file=sys.stderr)
+        problem = "something unexpected went wrong; the terminal where hynet app runs says more."
+        visit.tell({"stage": "failed", "problem": problem})
 
 
 async def _in_a_process(visit: Visit, choice: Choice) -> None:

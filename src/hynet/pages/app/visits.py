@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import shutil
+import stat
 import tempfile
 import threading
 import time
@@ -162,6 +164,8 @@ def folder_of_visits() -> Iterator[Path]:
     above = Path(tempfile.gettempdir())
     for left in above.glob(f"{PREFIX}*"):
         try:
+            if not _is_ours(left):
+                continue
             with alone(left):
                 shutil.rmtree(left, ignore_errors=True)
         except (HynetError, OSError):  # of a server that runs, or of another user
@@ -172,3 +176,9 @@ def folder_of_visits() -> Iterator[Path]:
             yield root
     finally:
         shutil.rmtree(root, ignore_errors=True)
+
+
+def _is_ours(folder: Path) -> bool:
+    """What others leave there may be links to files of ours."""
+    status = folder.lstat()
+    return stat.S_ISDIR(status.st_mode) and (not hasattr(os, "getuid") or status.st_uid == os.getuid())

@@ -2,7 +2,7 @@
 import {$, make, count, select} from "./parts.js";
 import {Picture} from "./picture.js";
 import * as visit from "./visit.js";
-import {pair, settings, looks, describe, stages, suggest, withPhotos} from "./match.js";
+import {pair, settings, looks, describe, stages, suggest} from "./match.js";
 
 const panel = $("#compare"), beside = $(".beside", panel), detail = $(".detail", panel);
 const COLOURS = ["rgb(255, 158, 64)", "rgb(226, 104, 255)"], SHARED = "rgb(225, 230, 235)";
@@ -26,9 +26,16 @@ export function start(offers, refresh) {
 }
 
 export async function run() {
-  sides.forEach(each => { each.stage.hidden = detail.hidden = false; each.stage.classList.add("busy"); each.picture.show(pair.bitmaps, pair.sizes); each.picture.draw(); });
+  sides.forEach(each => {
+    each.stage.hidden = detail.hidden = false;
+    each.stage.classList.add("busy");
+    if (each.bitmaps !== pair.bitmaps) { each.told = null; each.picture.mark([]); } // of the pair before
+    each.bitmaps = pair.bitmaps;
+    each.picture.show(pair.bitmaps, pair.sizes);
+    each.picture.draw();
+  });
   try {
-    for (const each of sides) each.told = await withPhotos(() => visit.post("match", {...settings(), model: each.model.value}));
+    for (const each of sides) each.told = await visit.again(() => visit.post("match", {...settings(), model: each.model.value}));
     draw();
   } finally {
     sides.forEach(each => each.stage.classList.remove("busy"));
@@ -52,12 +59,14 @@ export function draw() {
         shown: told.is_inlier[k] && (told.confidence === null || told.confidence[k] >= confidence)};
     }));
     const mark = colour => { const made = make("i", {className: "mark"}); made.style.background = colour; return made; };
-    caption.replaceChildren(make("b", {}, `${count(told.inliers)} inliers`), ` of ${count(told.matches)} matches: `,
+    const found = told.geometry === "none" ? [make("b", {}, `${count(told.matches)} matches`), ", not verified: "] :
+      [make("b", {}, `${count(told.inliers)} inliers`), ` of ${count(told.matches)} matches: `];
+    caption.replaceChildren(...found,
       mark(COLOURS[side]), `${count(inliers[side].size - shared)} only here, `, mark(SHARED), `${count(shared)} in both`);
     times.replaceChildren(...stages(told));
   });
-  const [a, b] = sides.map(each => each.told.inliers);
-  $("#results").replaceChildren(make("h3", {}, "Found"), make("p", {}, a === b ? "Both find the same number of inliers." :
-    make("span", {}, make("b", {}, (a > b ? sides[0] : sides[1]).model.value.split("/").pop()), ` finds ${count(Math.abs(a - b))} more ${Math.abs(a - b) > 1 ? "inliers" : "inlier"}.`)),
+  const [a, b] = sides.map(each => each.told.inliers), [one, several] = sides[0].told.geometry === "none" ? ["match", "matches"] : ["inlier", "inliers"];
+  $("#results").replaceChildren(make("h3", {}, "Found"), make("p", {}, a === b ? `Both find the same number of ${several}.` :
+    make("span", {}, make("b", {}, (a > b ? sides[0] : sides[1]).model.selectedOptions[0].textContent), ` finds ${count(Math.abs(a - b))} more ${Math.abs(a - b) > 1 ? several : one}.`)),
   make("p", {className: "faint"}, "One pair says little about which is better; hynet evaluate compares on many."));
 }

@@ -1,6 +1,6 @@
 // Many photos: what becomes of them on their way to a 3-D model.
 import {$, make, count, complain, select, slider} from "./parts.js";
-import {droppable, again} from "./match.js";
+import {droppable} from "./match.js";
 import * as visit from "./visit.js";
 
 const panel = $("#many");
@@ -35,6 +35,7 @@ export function start(told) {
   if (told.no_reconstruction) return;
   droppable(panel, async (dropped, target, transfer) => add(await inside(transfer) ?? dropped));
   visit.listen(heard);
+  visit.restoring(async () => { for (const {file} of album.values()) await visit.upload("album", file); });
   buttons();
 }
 
@@ -54,16 +55,6 @@ async function inside(transfer) {
   return found;
 }
 
-// What the server has forgotten is brought once more, first of all.
-function withAlbum(work) {
-  let lost = false;
-  return again(async () => {
-    if (lost) for (const {file} of album.values()) await visit.upload("album", file);
-    lost = true;
-    return work();
-  });
-}
-
 async function add(files) {
   complain(null);
   const photos = files.filter(file => PHOTO.test(file.name) && !file.name.startsWith(".")), problems = [];
@@ -73,7 +64,7 @@ async function add(files) {
   for (const [k, file] of photos.entries()) {
     parts.state.textContent = `uploading ${k + 1} of ${photos.length}`;
     try {
-      const {name} = await withAlbum(() => visit.upload("album", file));
+      const {name} = await visit.again(() => visit.upload("album", file));
       album.set(name, {file, tile: tile(name, file)});
     } catch (error) {
       problems.push(error.message);
@@ -111,7 +102,7 @@ async function go() {
   const chosen = name => parts.settings.elements.namedItem(name).value;
   const asked = {model: chosen("many-model"), detector: chosen("many-detector"), orientation: chosen("many-orientation"), keypoints: keypoints.value};
   try {
-    await withAlbum(() => visit.post("reconstruct", asked));
+    await visit.again(() => visit.post("reconstruct", asked));
   } catch (error) {
     complain(error);
   }
@@ -135,11 +126,12 @@ const STEPS = {features: "Features", matching: "Pairs", mapping: "Model"};
 function heard(news) {
   if (!album.size || news.stage === "idle") return;
   const active = news.stage === "waiting" || news.stage in STEPS;
+  if (news.stage === "lost" && parts.steps.dataset.on) complain("The server has forgotten this page; press Reconstruct to begin again.");
   parts.steps.dataset.on = active ? "1" : "";
   parts.steps.hidden = !active;
   running = active;
   buttons();
-  if (news.stage === "waiting") { parts.pairs = null; steps(news); parts.state.textContent = news.ahead ? `${news.ahead} before you` : "starting"; }
+  if (news.stage === "waiting") { parts.pairs = null; steps(news); parts.state.textContent = news.ahead ? `waiting; ${news.ahead} before you when you asked` : "starting"; }
   if (news.stage in STEPS) { steps(news); parts.state.textContent = ""; }
   if (news.photo) album.get(news.photo)?.tile.classList.add("described");
   if (news.pairs?.length) { parts.pairs = news.pairs; matrix(); }

@@ -19,6 +19,7 @@ export const ready = () => pair.bitmaps.length === 2;
 export function start(told, refresh) {
   offers = told;
   redo = refresh;
+  visit.restoring(restore);
   const changed = () => refresh(), redraw = () => { if (shown) draw(); refresh("looks"); };
   const [fewest, most] = told.keypoints, usual = told.usual;
   const make_select = (label, name, choices) => {
@@ -82,7 +83,7 @@ async function bring(files, example, only = null) {
   slots.forEach((slot, side) => preview(slot, files[side]));
   document.body.classList.add("working");
   try {
-    await again(async () => {
+    await visit.again(async () => {
       if (example) return told(await visit.post("example"));
       for (const [side, file] of files.entries()) {
         if (!file || (only !== null && side !== only)) continue;
@@ -90,7 +91,6 @@ async function bring(files, example, only = null) {
           told(await visit.upload(`photos/${side}`, file));
         } catch (error) {
           if (!(error instanceof visit.Gone)) { pair.files[side] = null; preview(slots[side], null); }
-          only = error instanceof visit.Gone ? null : only;
           throw error;
         }
       }
@@ -105,17 +105,6 @@ async function bring(files, example, only = null) {
 }
 
 const complete = () => pair.example || pair.files.every(file => file);
-
-// The server forgets a page that was out of reach; what it held is brought once more.
-export async function again(work) {
-  try {
-    return await work();
-  } catch (error) {
-    if (!(error instanceof visit.Gone)) throw error;
-    await visit.begin();
-    return work();
-  }
-}
 
 async function restore() {
   if (pair.example) await visit.post("example");
@@ -159,21 +148,11 @@ const picture = new Picture($("canvas", stage), k => describe(detail, shown, k))
 export async function run() {
   stage.classList.add("busy");
   try {
-    shown = await withPhotos(() => visit.post("match", settings()));
+    shown = await visit.again(() => visit.post("match", settings()));
     draw();
   } finally {
     stage.classList.remove("busy");
   }
-}
-
-// A page that was forgotten has lost its photos, too.
-export function withPhotos(work) {
-  let lost = false;
-  return again(async () => {
-    if (lost) await restore();
-    lost = true;
-    return work();
-  });
 }
 
 export function suggest(told) {

@@ -47,16 +47,23 @@ export function code(title, text) {
   return make("details", {className: "code"}, make("summary", {}, title), make("pre", {}, make("code", {textContent: text})), button);
 }
 
+// The end of a path that no other of the choices has.
+function called(value, others) {
+  const steps = value.split("/"), end = (path, length) => path.split("/").slice(-length).join("/");
+  const length = steps.findIndex((_, k) => !others.some(other => other !== value && end(other, k + 1) === end(value, k + 1))) + 1;
+  return end(value, length || steps.length);
+}
+
 export function select(label, name, choices, chosen) {
   const named = Array.isArray(choices) ? Object.fromEntries(choices.map(choice => [choice, ""])) : choices;
   const options = Object.entries(named).map(([value, about]) =>
-    make("option", {value, textContent: value.split("/").pop(), title: about, selected: value === chosen}));
+    make("option", {value, textContent: called(value, Object.keys(named)), title: about, selected: value === chosen}));
   return make("label", {className: "field"}, make("span", {}, label), make("select", {name}, options));
 }
 
 // A slider; with `automatic` it stands aside until it is touched, and a button puts it aside again.
 export function slider(label, name, {min, max, step, value, automatic = false, unit = "", onchange}) {
-  const input = make("input", {type: "range", name, min, max, step, value});
+  const input = make("input", {type: "range", name, min, max, step, value, "aria-label": label});
   const output = make("output");
   const back = make("button", {type: "button", className: "small", textContent: "auto", title: "as suits the model"});
   const field = make("label", {className: "field slider"}, make("span", {}, label, " ", output, automatic ? back : null), input);

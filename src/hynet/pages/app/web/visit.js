@@ -3,18 +3,34 @@
 export class Problem extends Error {} // a sentence for people
 
 let key = "", offers = null, source = null;
-const listeners = [];
+const listeners = [], restorers = [];
 
 export const at = path => `/visits/${key}/${path}`;
 export const listen = listener => listeners.push(listener);
+export const restoring = restore => restorers.push(restore); // brings the server what it held of the page
 
 export async function begin() {
   offers = await answer(await reach("/visits", {method: "POST"}));
   key = offers.visit;
   source?.close();
   source = new EventSource(at("events"));
-  source.onmessage = event => listeners.forEach(listener => listener(JSON.parse(event.data)));
+  source.onmessage = event => tell(JSON.parse(event.data));
+  source.onerror = () => { if (source.readyState === EventSource.CLOSED) tell({stage: "lost"}); };
   return offers;
+}
+
+const tell = news => listeners.forEach(listener => listener(news));
+
+// The server forgets a page that was out of reach; all that it held is brought once more.
+export async function again(work) {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof Gone)) throw error;
+    await begin();
+    for (const restore of restorers) await restore();
+    return work();
+  }
 }
 
 export const post = async (path, value) =>
