@@ -222,10 +222,13 @@ def test_requests_for_or_from_another_site_are_refused(page, headers):
     assert len(page.visits) == before
 
 
-def test_listening_everywhere_addresses_and_our_own_name_are_known():
+def test_listening_everywhere_addresses_and_our_own_name_are_known(monkeypatch):
     door = Door("0.0.0.0", 7860, TOKEN)
     assert door.knows("192.168.1.7:7860")
     assert door.knows(f"{socket.gethostname()}:7860")
+    for own, asked in (("DESKTOP-4F2A", "desktop-4f2a"), ("anns-mac.local", "anns-mac.local"), ("box", "box.local")):
+        monkeypatch.setattr(socket, "gethostname", lambda own=own: own)
+        assert door.knows(f"{asked}:7860")
     assert door.knows("[fe80::1]:7860")
     assert not door.knows("rebound.example:7860")
     assert not Door("127.0.0.1", 7860).knows("192.168.1.7:7860")
@@ -532,3 +535,18 @@ def test_a_reconstruction_ends_with_its_page(page, photos):
     page.ask("POST", f"{at}/end")
     assert not visit.folder.exists()
     assert visit.news["stage"] == "cancelled"
+
+
+def test_a_folder_that_somebody_else_left_is_not_opened(tmp_path, monkeypatch):
+    """It may hold a lock that is a link to a file of ours."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    precious = tmp_path / "precious"
+    precious.write_text("keep")
+    (tmp_path / f"{visits.PREFIX}x").mkdir()
+    (tmp_path / f"{visits.PREFIX}x" / ".lock").symlink_to(precious)
+    with visits.folder_of_visits():
+        assert precious.read_text() == "keep"
+    linked = tmp_path / f"{visits.PREFIX}y"
+    linked.symlink_to(tmp_path / "elsewhere")
+    with visits.folder_of_visits():
+        assert linked.is_symlink()

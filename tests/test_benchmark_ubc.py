@@ -196,6 +196,11 @@ def test_a_model_trained_on_every_set_there_is_still_gets_a_row(tmp_path):
     assert any(note.endswith("tested on: both-lib-yos.pth.") for note in evaluation.notes)
 
 
+def test_one_model_alone_is_tested_on_the_sets_that_it_has_not_seen(scenes):
+    rows = BENCHMARKS["ubc"]([Contestant("net-liberty.pth", Mean())], scenes).rows
+    assert "LIB>ND" in rows["net-liberty.pth"]
+
+
 def test_missing_sets_and_pairs_are_told(tmp_path, scenes):
     with pytest.raises(DataNotFound, match="no PhotoTour set"):
         BENCHMARKS["ubc"](["sift"], tmp_path)

@@ -227,3 +227,5 @@ def test_the_benchmark_finds_what_was_left_out_and_refuses_the_other_scene(place
     assert row["rotation_error"] < 0.3
     assert main(f"{asked} --every 1".split()) == 2
     assert "would leave no map" in capsys.readouterr().err
+    assert main(f"{asked} --every 50".split()) == 2
+    assert "one of 50 is looked up; give more photos, or another --every" in capsys.readouterr().err

@@ -10,6 +10,7 @@ from dataclasses import replace
 import cv2
 import numpy as np
 import pytest
+from safetensors.torch import load_file, save_file
 
 import hynet
 from conftest import train_whole_and_cut, write_set
@@ -156,10 +157,14 @@ def test_a_network_looks_at_patches_as_wide_as_those_it_learnt_from(tmp_path):
     photo = synthetic.photo_pair(4, (320, 240))[0]
     keypoints = DoG(50, upright=True)(photo)
     known = AffineNetwork()
-    unknown = AffineNetwork(SHIPPED.with_suffix(".safetensors"))  # in floats
+    save_file(load_file(SHIPPED.with_suffix(".safetensors")), tmp_path / "published.safetensors")  # which says nothing
+    unknown = AffineNetwork(tmp_path / "published.safetensors")
     narrow, wide = (unknown(photo, keypoints, support).frames for support in (known.support, 24.0))
     found = known(photo, keypoints, 24.0).frames
     assert np.abs(found - narrow).mean() < 0.3 * np.abs(narrow - wide).mean()
+    ours = AffineNetwork(SHIPPED.with_suffix(".safetensors"))  # in floats
+    assert ours.support == pytest.approx(known.support, rel=1e-3)
+    assert np.abs(ours(photo, keypoints, 24.0).frames - narrow).mean() < 0.1 * np.abs(narrow - wide).mean()
 
 
 @pytest.mark.parametrize(

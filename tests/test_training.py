@@ -330,6 +330,9 @@ def test_curves_are_drawn_and_weights_are_shared_with_their_card(tmp_path, patch
 def test_a_folder_without_a_run_is_told_so(tmp_path):
     with pytest.raises(BadInput, match="folder of a training run"):
         plot.run((tmp_path,), tmp_path / "curves.png")
+    for name in ("curves", "curves.txt"):
+        with pytest.raises(BadInput, match=r"let its name end in \.png"):
+            plot.run((tmp_path,), tmp_path / name)
     with pytest.raises(BadInput, match="folder of a training run"):
         push.run(tmp_path, tmp_path / "shared.safetensors")
 

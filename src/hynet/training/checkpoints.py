@@ -138,8 +138,8 @@ def check_same_run(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any])
         raise BadInput(f"{path} was made with other settings ({told}); use the same, or choose another --out.")
     if saved.get("processes", 1) != now["processes"]:
         raise BadInput(
-            f"{path} was made by {saved.get('processes', 1)} processes, and {now['processes']} would see other batches; "
-            "start as many, or choose another --out."
+            f"{path} was made by {saved.get('processes', 1)} processes, and {now['processes']} would see other "
+            "batches; start as many, or choose another --out."
         )
     taught_by = saved.get("taught_by", now["taught_by"])
     if taught_by != now["taught_by"]:
