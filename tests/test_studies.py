@@ -444,7 +444,7 @@ def test_one_sentence_names_what_shows_and_what_does_not():
     orderings_of = [("a", "b", "fpr95", "shows"), ("a", "c", "fpr95", "shows"), ("b", "c", "matching", "reversed")]
     verdicts = [orderings.Verdict(*each, "") for each in orderings_of]
     assert orderings.summed_up(verdicts) == (
-        "Of the paper's 3 orderings 2 show (a before b, c in FPR@95); 1 are reversed (b before c in mAP of matching)."
+        "Of the paper's 3 orderings 2 show (a before b, c in FPR@95); 1 is reversed (b before c in mAP of matching)."
     )
 
 

@@ -32,7 +32,7 @@ from .machine import cache_folder
 
 YOUNG = 2_000_000_000  # nanoseconds: the coarsest file systems (FAT) count time in steps of two seconds
 SOURCES = (".py", ".onnx", ".safetensors")  # weights lie beside the code of their package
-LIBRARIES = "numpy opencv-contrib-python-headless pillow onnxruntime torch kornia pydegensac poselib pycolmap"
+LIBRARIES = "numpy opencv-contrib-python-headless pillow onnxruntime torch kornia pydegensac poselib pycolmap openvino faiss-cpu"
 
 Array = NDArray[Any]
 Known = dict[str, list[Any]]  # path -> its stamp when it was read, and the sha256 of what it held

@@ -81,11 +81,12 @@ def best_cell(plan: Plan, scores: Scores) -> list[str]:
 
 def summed_up(verdicts: Sequence[Verdict]) -> str:
     """All of them in one sentence."""
-    told = {"shows": "show", "reversed": "are reversed", "open": "cannot be told", "missing": "were not measured"}
+    one = {"shows": "shows", "reversed": "is reversed", "open": "cannot be told", "missing": "was not measured"}
+    several = {"shows": "show", "reversed": "are reversed", "open": "cannot be told", "missing": "were not measured"}
     parts = []
-    for verdict, words in told.items():
+    for verdict in one:
         if some := [each for each in verdicts if each.verdict == verdict]:
-            parts.append(f"{len(some)} {words} ({_listed(some)})")
+            parts.append(f"{len(some)} {(one if len(some) == 1 else several)[verdict]} ({_listed(some)})")
     return f"Of the paper's {len(verdicts)} orderings {'; '.join(parts)}."
 
 
