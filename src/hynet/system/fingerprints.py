@@ -32,7 +32,10 @@ from .machine import cache_folder
 
 YOUNG = 2_000_000_000  # nanoseconds: the coarsest file systems (FAT) count time in steps of two seconds
 SOURCES = (".py", ".onnx", ".safetensors")  # weights lie beside the code of their package
-LIBRARIES = "numpy opencv-contrib-python-headless pillow onnxruntime torch kornia pydegensac poselib pycolmap openvino faiss-cpu"
+LIBRARIES = [
+    *("numpy", "opencv-contrib-python-headless", "pillow", "onnxruntime", "torch", "kornia"),
+    *("pydegensac", "poselib", "pycolmap", "openvino", "faiss-cpu"),
+]
 
 Array = NDArray[Any]
 Known = dict[str, list[Any]]  # path -> its stamp when it was read, and the sha256 of what it held
@@ -151,7 +154,7 @@ def _sources(module: ModuleType) -> Iterator[tuple[str, Path]]:
 
 @cache
 def _libraries() -> dict[str, str | None]:
-    return {name: _version(name) for name in LIBRARIES.split()}
+    return {name: _version(name) for name in LIBRARIES}
 
 
 def _version(package: str) -> str | None:

@@ -161,7 +161,8 @@ def _of_a_study(sources: Sources, study: str, make: Callable[[Mapping[str, Any],
         raise Missing(f"cannot be drawn, since {path} is no whole JSON; run the study again") from None
     try:
         details = told["details"]
-        budget = f"{details['steps']:,} steps of {details['pairs_per_batch']} pairs, {details['seeds']} seed(s)"
+        seeds = "one seed" if details["seeds"] == 1 else f"{details['seeds']} seeds"
+        budget = f"{details['steps']:,} steps of {details['pairs_per_batch']} pairs, {seeds}"
         return make(told, f"{budget} ({told['command']})")
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Missing(

@@ -129,13 +129,14 @@ def _notes(plan: Plan, asked: Ablation, measured: Measured) -> list[str]:
     lasted = f"{budget.steps} steps of {budget.pairs_per_batch} pairs of {sets}, {each}"
     if asked.own_settings:
         lasted = f"the pairs of {budget.steps} steps of {budget.pairs_per_batch}, of {sets}, in batches by {each}"
+    seeds = "one seed" if budget.seeds == 1 else f"{budget.seeds} seeds"
     notes = [
         *([orderings.summed_up(verdicts)] if verdicts else []),
         *(verdict.sentence for verdict in verdicts),
         *orderings.best_cell(plan, scores),
         *(_on_the_way(measured.trained) if plan.curves else []),
         *plan.notes,
-        f"Budget of every trained row: {lasted}; {budget.seeds} seed(s); the last weights, not the best.",
+        f"Budget of every trained row: {lasted}; {seeds}; the last weights, not the best.",
     ]
     for loss, tried in measured.margins.items():
         told = ", ".join(f"{margin:g}: {value:.2f}" for margin, value in tried.items())
