@@ -15,6 +15,7 @@ from PIL import Image
 from hynet import colmap
 from hynet.cli import main
 from hynet.datasets import synthetic
+from hynet.matchers.nearest import Nearest
 
 pytest.importorskip("pycolmap")
 
@@ -75,6 +76,22 @@ def test_ours_come_after_theirs_and_colmap_maps_both(theirs, place, capsys):
     assert main(asked(place)) == 2  # a second time
     assert "already" in capsys.readouterr().err
     assert colmap.read_funnel(place / "db") == after
+
+
+def test_a_run_that_is_stopped_while_it_matches_leaves_the_database_as_it_was(place, monkeypatch):
+    before = {table: rows(place / "db", table) for table in ("keypoints", "matches", "two_view_geometries")}
+    pairs = []
+
+    def stopped(self, a, b):
+        pairs.append(1)
+        if len(pairs) == 2:
+            raise KeyboardInterrupt
+        return found(self, a, b)
+
+    found = Nearest.__call__
+    monkeypatch.setattr(Nearest, "__call__", stopped)
+    assert main(asked(place)) == 130
+    assert {table: rows(place / "db", table) for table in before} == before
 
 
 def test_photos_that_do_not_fit_are_left_and_told(place, capsys):

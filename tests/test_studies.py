@@ -21,10 +21,10 @@ from hynet.benchmarks.studies.plans import PLANS, Ordering
 from hynet.cli import main
 from hynet.datasets import synthetic, ubc
 from hynet.descriptors.loading import load
+from hynet.errors import BadInput
 from hynet.losses import LOSSES
 from hynet.system.parts import Part
-from hynet.training import batches, loop
-from hynet.training.checkpoints import FREE_TO_CHANGE
+from hynet.training import batches, checkpoints, loop
 from hynet.training.recipes import HYNET, RECIPES
 
 
@@ -277,8 +277,16 @@ def test_curves_are_of_the_validation_set_that_is_named(figures, sets, tmp_path)
     assert "L_A is ahead of s_H at " in (out / "losses.md").read_text()
 
 
-def test_a_run_goes_on_whether_it_is_compiled_or_not():
-    assert "compiled" in FREE_TO_CHANGE
+def test_a_run_goes_on_whether_it_is_compiled_or_not_but_not_with_other_processes():
+    slow, fast = (checkpoints.about("hynet", replace(HYNET, compiled=how), {}) for how in (False, True))
+    checkpoints.check_same_run(Path("last.pt"), slow, fast)
+    with pytest.raises(BadInput, match="was made by 4 processes, and 1 would see other batches"):
+        checkpoints.check_same_run(Path("last.pt"), slow | {"processes": 4}, fast)
+    earlier = {key: value for key, value in slow.items() if key not in ("processes", "taught_by")}
+    checkpoints.check_same_run(Path("last.pt"), earlier, fast | {"processes": 4})  # of a version that noted neither
+    taught = {"taught_by": {"teacher": "other"}}
+    with pytest.raises(BadInput, match="other weights of the teacher"):
+        checkpoints.check_same_run(Path("last.pt"), slow | taught, fast | {"taught_by": {"teacher": "one"}})
 
 
 @pytest.mark.slow

@@ -19,12 +19,13 @@ import numpy as np
 from .. import colmap, images
 from .. import geometry as geo
 from ..datasets import sequences
-from ..errors import BadInput, DataNotFound
+from ..errors import BadInput, DataNotFound, UnreadableImage
 from ..sfm import sift_for_patches as sfm
 from ..system import fingerprints
 from ..system.files import make_folder
 from ..system.locks import alone
 from ..system.machine import cache_folder
+from ..system.processes import EndedEarly
 from ..types import Array, Features, Progress, silent
 
 MAX_KEYPOINTS = 4000  # a photo, for structure from motion
@@ -109,7 +110,7 @@ def find_pairs(folder: str | Path, most: int, *, progress: Progress = silent) ->
         progress(done, len(scenes), f"reconstructing {scene.name}")
         try:
             pairs += _photo_pairs(_photos(scene), ceil(most / len(scenes)), progress)
-        except colmap.NotReconstructed as error:
+        except (colmap.NotReconstructed, EndedEarly) as error:
             problem = f"{scene.name}: {error}"
     if not pairs:
         raise DataNotFound(f"no two photos in {folder} have a known geometry ({problem}); add photos that overlap.")
@@ -152,7 +153,7 @@ def _model_pairs(model: Path, folder: Path, most: int) -> list[Pair]:
     views = [
         _View(named[photo.name], photo.xy, photo.points)
         for photo in colmap.read_model(model).photos
-        if photo.name in named and images.read(named[photo.name]).shape[::-1] == photo.camera.size
+        if photo.name in named and _size(named[photo.name]) == photo.camera.size
     ]
     if pairs := _overlapping(views, most):
         return pairs
@@ -160,6 +161,14 @@ def _model_pairs(model: Path, folder: Path, most: int) -> list[Pair]:
         f"no two photos of the COLMAP model in {model} are in {folder} or {folder / 'images'}, upright and of the size "
         "that the model has; put them there."
     )
+
+
+def _size(photo: Path) -> tuple[int, int] | None:
+    """None where it cannot be read."""
+    try:
+        return images.upright_size(photo)
+    except UnreadableImage:
+        return None
 
 
 def _overlapping(views: Sequence[_View], most: int) -> list[Pair]:

@@ -86,7 +86,7 @@ def _exif_focal(photo: Path) -> float | None:
 
 def _own_focal(photo: Path) -> float | None:
     focal = images.focal(photo)
-    return None if focal is None else focal / max(images.read(photo).shape)
+    return None if focal is None else focal / max(images.size(photo))
 
 
 def _lens(camera: Camera) -> Any:

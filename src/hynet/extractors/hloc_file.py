@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +18,10 @@ import numpy as np
 from .. import images
 from ..errors import BadData, BadInput
 from ..system import fingerprints
+from ..system.files import whole
+from ..system.machine import cache_folder
 from ..types import Array, Features, Keypoints
-from .collection import is_collection, open_collection
+from .collection import is_collection, open_collection, stamp
 
 MOST_BYTES = 1 << 30  # of one column: a million keypoints with 256 numbers each
 STEP = "descriptors_step"  # of descriptors that are stored as integers
@@ -178,11 +180,30 @@ def h5_fingerprints(path: str | Path) -> dict[str, str]:
         return dict(open_collection(path).fingerprints)
     names = h5_names(path)
     with open_features(path) as file, reading(path):
-        return {name: str(file[name].attrs.get("fingerprint") or _what_they_are(file[name])) for name in names}
+        noted = {name: file[name].attrs.get("fingerprint") for name in names}
+    found = {name: str(made_from) for name, made_from in noted.items() if made_from}
+    others = [name for name in names if name not in found]
+    return found | (_of_others(Path(path), others) if others else {})
+
+
+def _of_others(path: Path, names: Sequence[str]) -> dict[str, str]:
+    """What features are that somebody else wrote; read once, until the file is written again."""
+    key = fingerprints.values([str(path.absolute()), stamp(path)])
+    note = cache_folder() / "fingerprints" / f"{key}.json"
+    try:
+        known = json.loads(note.read_text())
+        return {name: str(known[name]) for name in names}
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    with open_features(path) as file, reading(path):
+        found = {name: _what_they_are(file[name]) for name in names}
+    with suppress(OSError), whole(note) as temporary:
+        temporary.write_text(json.dumps(found))
+    return found
 
 
 def _what_they_are(group: Any) -> str:
-    return fingerprints.arrays(*(group[key][()] for key in ("keypoints", "descriptors") if key in group))
+    return fingerprints.arrays(*(_column(group, key, 2) for key in ("keypoints", "descriptors") if _holds(group, key)))
 
 
 def h5_identities(path: str | Path) -> dict[str, str]:

@@ -47,9 +47,7 @@ class Listed:
     def photos(self, shard: str) -> list[ListedPhoto]:
         """Those in the list."""
         return [
-            ListedPhoto(
-                name, self.addresses[name], place, str(self.masks[name].absolute()) if name in self.masks else None
-            )
+            ListedPhoto(name, self.addresses[name], place, self._mask(name))
             for place, name in enumerate(self.shards[shard])
             if name in self.addresses
         ]

@@ -131,6 +131,13 @@ def size(source: Any) -> tuple[int, int]:
         return photo.size
 
 
+def upright_size(path: Path) -> tuple[int, int]:
+    """Width and height as `read` gives them, by the header alone."""
+    with _opened(path) as photo:
+        width, height = photo.size
+        return (height, width) if _orientation(photo) >= 5 else (width, height)
+
+
 def is_turned(path: str | Path) -> bool:
     """Whether EXIF says that the photo is to be turned or mirrored to be upright."""
     try:

@@ -42,7 +42,7 @@ def entry(
 
 def _called(part: str) -> str:
     """A name as it is; of a file its name and content, since all runs write best.pt."""
-    known = fingerprints.weights(Path(part))
+    known = fingerprints.weights(Path(part)) if Path(part).is_file() else None
     return part if known is None else f"{Path(part).stem}-{known[:8]}"
 
 

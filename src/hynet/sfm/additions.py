@@ -1,7 +1,7 @@
 """Our features and verified matches into a COLMAP database that someone else made, beside what is in it.
 
 Our keypoints come after theirs, so that rows of theirs stay what they are; the matches of a pair are joined, and
-verified together. All of it is written, or nothing.
+verified together. Everything is written at once, at the end.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -121,17 +122,20 @@ def _add(
     chosen = pairing.choose_pairs(pairs, names, lambda name: read(name).descriptors)
     matcher = Consensus() if ratio is None else Nearest(ratio)
     matches = inliers = 0
-    with store.transaction():  # all or nothing
-        for count, (first, second) in enumerate(chosen, start=1):
-            ours = matcher(read(first), read(second)).indices + np.array([theirs[first], theirs[second]])
-            known = store.matches(first, second)
-            both = ours if known is None else np.concatenate([known, ours])
-            geometry = store.verify(seen(first), seen(second), both)
-            store.replace_pair(first, second, both, geometry)
-            matches += len(ours)
-            inliers += len(geometry.inlier_matches)
-            progress(count, len(chosen), "matching")
+    results: list[tuple[str, str, Array, Any]] = []
+    for count, (first, second) in enumerate(chosen, start=1):
+        ours = matcher(read(first), read(second)).indices + np.array([theirs[first], theirs[second]])
+        known = store.matches(first, second)
+        both = ours if known is None else np.concatenate([known, ours])
+        geometry = store.verify(seen(first), seen(second), both)
+        results.append((first, second, both, geometry))
+        matches += len(ours)
+        inliers += len(geometry.inlier_matches)
+        progress(count, len(chosen), "matching")
+    with store.transaction():  # pycolmap commits it however the block ends, so nothing slow is in here
         for name, keypoints in joined.items():
             store.write_stored_keypoints(name, keypoints)
+        for result in results:
+            store.replace_pair(*result)
     added = sum(len(keypoints) - theirs[name] for name, keypoints in joined.items())
     return Added(len(names), added, len(chosen), matches, inliers, left)

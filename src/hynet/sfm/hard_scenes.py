@@ -15,6 +15,7 @@ from ..extractors.hloc_file import read_h5, write_group
 from ..extractors.patchwise import Extractor
 from ..matchers.consensus import Consensus
 from ..system.files import whole
+from ..system.processes import EndedEarly
 from ..types import Keypoints, Progress, silent
 from .matches import match_all
 from .pairs import choose_pairs
@@ -44,7 +45,7 @@ def reconstruct(
         return by_sift
     try:
         ours = _map_ours(matched, threads, mapping_threads, progress)
-    except NotReconstructed:
+    except (NotReconstructed, EndedEarly):
         return by_sift
     return max(by_sift, ours, key=lambda scene: len(scene.photos))  # SIFT's if they are equal
 

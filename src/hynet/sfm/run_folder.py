@@ -24,16 +24,26 @@ def note_of_run(
         "settings": dict(settings),
     }
     before = earlier_note(out)
-    if before and (changed := fingerprints.difference(_made_with(before), _made_with(note))):
+    if before and (changed := fingerprints.difference(_made_with(before), _made_with(_as_noted(note, before)))):
         if not overwrite:
             raise BadInput(f"{out} was made with other settings ({changed}); choose another folder, or --overwrite.")
         clear(out)
     return note
 
 
+def _as_noted(note: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
+    """As earlier versions would have put it: without shape and orientation, of which the features file knows."""
+    if before["described"]:
+        return note
+    settings = {name: value for name, value in note["settings"].items() if name not in ("shape", "orientation")}
+    return {**note, "settings": settings}
+
+
 def _made_with(note: Mapping[str, Any]) -> dict[str, Any]:
     """What must stay the same; of matches their content, wherever the file lies."""
     settings = {name: value for name, value in note["settings"].items() if name != "matches"}
+    if "matches" in note["settings"]:  # earlier versions noted both in one
+        settings.setdefault("matches_content", note["settings"]["matches"].split()[-1])
     return {**settings, "features": note["features"]}
 
 

@@ -29,7 +29,7 @@ def whole(path: str | Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Keep the suffix: cv2.imwrite and others choose the format by it. Names may have 255 bytes in all.
         temporary = path.with_name(f".{path.stem[:LONGEST_STEM]}-{secrets.token_hex(4)}{path.suffix}")
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o666))
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
     except OSError as error:
         raise CannotWrite(f"cannot write {path}: {error.strerror}; choose another place.") from None
     try:

@@ -17,6 +17,8 @@ import numpy as np
 import torch
 
 from .. import __version__
+from ..descriptors import DESCRIPTORS
+from ..descriptors.loading import models
 from ..errors import BadInput, BadWeights
 from ..system import fingerprints
 from ..system.files import whole
@@ -117,7 +119,12 @@ def about(recipe: str, config: Any, data: Mapping[str, PatchSet]) -> dict[str, A
 def _weights_of(config: Any) -> dict[str, str | None]:
     """Fingerprints of other networks that a training looks at, where they are files."""
     others = {name: getattr(config, name, None) for name in ("teacher", "descriptor")}
-    return {name: fingerprints.weights(Path(path)) for name, path in others.items() if path}
+    return {name: _fingerprint(str(given)) for name, given in others.items() if given}
+
+
+def _fingerprint(model: str) -> str | None:
+    """None of a name, which is no file."""
+    return None if model in DESCRIPTORS else fingerprints.weights(models().get(model, Path(model)))
 
 
 def describe_run(out: Path, about: Mapping[str, Any]) -> None:
@@ -136,10 +143,11 @@ def check_same_run(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any])
     if changed:
         told = ", ".join(f"{name} was {before.get(name)}, now {after.get(name)}" for name in changed)
         raise BadInput(f"{path} was made with other settings ({told}); use the same, or choose another --out.")
-    if saved.get("processes", 1) != now["processes"]:
+    then = saved.get("processes", now["processes"])  # which earlier versions did not note
+    if then != now["processes"]:
         raise BadInput(
-            f"{path} was made by {saved.get('processes', 1)} processes, and {now['processes']} would see other "
-            "batches; start as many, or choose another --out."
+            f"{path} was made by {then} processes, and {now['processes']} would see other batches; start as many, or "
+            "choose another --out."
         )
     taught_by = saved.get("taught_by", now["taught_by"])
     if taught_by != now["taught_by"]:

@@ -20,14 +20,16 @@ from .logbook import Watch, logbook, unwatched
 
 def previous(out: Path, about: Mapping[str, Any], resume: bool) -> dict[str, Any] | None:
     """The checkpoint to go on from. A folder that holds a run is not overwritten."""
-    last = out / LAST
+    last, best = out / LAST, out / BEST
     if not last.exists():
+        if best.exists():  # of a run that was killed early; another's is not replaced
+            checkpoints.check_same_run(best, checkpoints.read(best)["about"], about)
         return None
     if not resume:
         raise BadInput(f"{out} already holds a run; add --resume to go on with it, or choose another --out.")
     content = checkpoints.read(last)
     checkpoints.check_same_run(last, content["about"], about)
-    if (best := out / BEST).exists():  # a killed run may have been there after it wrote `last`
+    if best.exists():  # a killed run may have been there after it wrote `last`
         kept = checkpoints.read(best)
         checkpoints.check_same_run(best, kept["about"], about)
         if kept["position"]["best"] <= content["position"]["best"]:

@@ -115,7 +115,8 @@ def _made(model: Model, setting: Setting, turned: Mapping[Path, str]) -> list[Me
         if find_part(DETECTORS, first) is not None:
             described = model if isinstance(model, Contestant) else contestants.entered(second)
             return [replace(_patchwise(described, first, setting, turned), name=name)]
-        return [_with_matcher(name, open_extractor(first, setting.max_keypoints), first, second, setting)]
+        if not isinstance(model, Contestant):
+            return [_with_matcher(name, open_extractor(first, setting.max_keypoints), first, second, setting)]
     # "patchwise" is not a method here: each patch descriptor is one, with the detectors of the setting.
     if isinstance(model, str | Path) and name != "patchwise":
         extract = find_extractor(name, setting.max_keypoints)

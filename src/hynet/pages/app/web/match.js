@@ -87,12 +87,7 @@ async function bring(files, example, only = null) {
       if (example) return told(await visit.post("example"));
       for (const [side, file] of files.entries()) {
         if (!file || (only !== null && side !== only)) continue;
-        try {
-          told(await visit.upload(`photos/${side}`, file));
-        } catch (error) {
-          if (!(error instanceof visit.Gone)) { pair.files[side] = null; preview(slots[side], null); }
-          throw error;
-        }
+        told(await bringOne(side, file));
       }
     });
     if (complete()) await look();
@@ -104,11 +99,21 @@ async function bring(files, example, only = null) {
   }
 }
 
+// What the server refuses is not kept.
+async function bringOne(side, file) {
+  try {
+    return await visit.upload(`photos/${side}`, file);
+  } catch (error) {
+    if (!(error instanceof visit.Gone)) { pair.files[side] = null; preview(slots[side], null); }
+    throw error;
+  }
+}
+
 const complete = () => pair.example || pair.files.every(file => file);
 
 async function restore() {
   if (pair.example) await visit.post("example");
-  else for (const [side, file] of pair.files.entries()) if (file) await visit.upload(`photos/${side}`, file);
+  else for (const [side, file] of pair.files.entries()) if (file) await bringOne(side, file);
 }
 
 function preview(slot, file) {
