@@ -3,8 +3,8 @@
 # Usage: studies/paper.sh SETS EVAL OUT      SETS holds open/ and choose/ (patch_sets.sh), EVAL holds homography/
 # JOBS=1 studies/paper.sh ...                one run at a time; by default one a core
 # ONLY="losses sosr" studies/paper.sh ...    these studies only, and the figures that they allow
-# Every row is scored on 25,000 pairs of choose/ and on 500 patches of each sequence, two minutes of a core; the grid's
-# cells, which are many, on 10,000 and 200.
+# Every row is scored on 25,000 pairs of choose/ and on 500 patches of each sequence, two minutes of a core; those of
+# the grid and of components, which are many, on 10,000 and 200.
 set -euo pipefail
 usage="usage: studies/paper.sh SETS EVAL OUT"
 sets=${1:?$usage}
@@ -20,8 +20,9 @@ for patches in 500 200; do
 done
 for study in ${ONLY:-losses sosr rivals grid components}; do
   steps=800 seeds=1 pairs=25000 patches=500
-  if [ "$study" = grid ]; then steps=200 pairs=10000 patches=200; fi
+  if [ "$study" = grid ]; then steps=200; fi
   if [ "$study" = components ]; then seeds=2; fi
+  if [ "$study" = grid ] || [ "$study" = components ]; then pairs=10000 patches=200; fi
   hynet ablate "$study" --steps $steps --seeds $seeds --data "$sets/open" --validate "$sets/choose" --test "$out/stacks-$patches" --out "$out" \
     --pairs-per-batch 256 --precision auto --pairs $pairs ${JOBS:+--jobs "$JOBS"}
 done
