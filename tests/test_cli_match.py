@@ -332,20 +332,26 @@ def test_many_pairs_go_into_one_file_as_hloc_reads_it(photos, pair, tmp_path, ca
         assert file["a.png/b.png/matches0"].shape == (50,)
 
 
+def interrupted_at(monkeypatch, pair: int) -> list[tuple]:
+    """Ctrl-C at that pair; the calls of all that were verified."""
+    real, calls = matches_file.verify, []
+
+    def interrupted(*args, **options):
+        calls.append(args)
+        if len(calls) == pair:
+            raise KeyboardInterrupt
+        return real(*args, **options)
+
+    monkeypatch.setattr(matches_file, "verify", interrupted)
+    return calls
+
+
 def test_pairs_of_a_features_file_name_its_rows_and_an_interrupted_run_goes_on(photos, tmp_path, capsys, monkeypatch):
     features, out = tmp_path / "f.h5", tmp_path / "m.h5"
     assert main(["extract", str(photos), "--out", str(features), *FAST, "--jobs", "1"]) == 0
     (tmp_path / "pairs.txt").write_text("b.png a.png\na.png day/c.png\na.png absent.png\n")
     command = ["match", "--pairs", str(tmp_path / "pairs.txt"), "--extractor", str(features), "--out", str(out)]
-    real, calls = matches_file.verify, []
-
-    def interrupted(*args, **options):
-        calls.append(args)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return real(*args, **options)
-
-    monkeypatch.setattr(matches_file, "verify", interrupted)
+    calls = interrupted_at(monkeypatch, 2)
     capsys.readouterr()
     assert main(command) == 130
     assert "are kept" in capsys.readouterr().err
@@ -401,15 +407,7 @@ def test_a_photo_that_is_not_there_is_told_by_the_exit_code_and_costs_the_other_
 def test_parts_that_a_power_cut_left_are_matched_again(photos, tmp_path, capsys, monkeypatch):
     out = tmp_path / "m.h5"
     command = ["match", str(photos), "--out", str(out), *FAST, "--json"]
-    real, calls = matches_file.verify, []
-
-    def interrupted(*args, **options):
-        calls.append(args)
-        if len(calls) == 3:
-            raise KeyboardInterrupt
-        return real(*args, **options)
-
-    monkeypatch.setattr(matches_file, "verify", interrupted)
+    interrupted_at(monkeypatch, 3)
     monkeypatch.setattr(matches_file, "TOGETHER", 1)
     assert main(command) == 130
     first, _ = sorted((tmp_path / "m.h5.parts").glob("*.npz"))

@@ -166,7 +166,7 @@ def _model_pairs(model: Path, folder: Path, most: int) -> list[Pair]:
 def _size(photo: Path) -> tuple[int, int] | None:
     """None where it cannot be read."""
     try:
-        return images.upright_size(photo)
+        return images.size(photo)
     except UnreadableImage:
         return None
 

@@ -120,18 +120,7 @@ def focal(source: Any) -> float | None:
     return float(pixels) if FOCALS[0] < pixels / max(size) < FOCALS[1] else None
 
 
-def size(source: Any) -> tuple[int, int]:
-    """Width and height as they are stored, by the header alone."""
-    held = at_hand(source)
-    if isinstance(held, np.ndarray):
-        return held.shape[1], held.shape[0]
-    if isinstance(held, Image.Image):
-        return held.size
-    with _opened(held) as photo:
-        return photo.size
-
-
-def upright_size(path: Path) -> tuple[int, int]:
+def size(path: Path) -> tuple[int, int]:
     """Width and height as `read` gives them, by the header alone."""
     with _opened(path) as photo:
         width, height = photo.size

@@ -26,7 +26,7 @@ class MatchesFile:
         self.path = Path(path)
         if not self.path.is_file():
             raise DataNotFound(f"no matches file {path}; `hynet match --pairs pairs.txt --out {path}` makes one.")
-        flat = {name.replace("/", "-"): name for name in names}
+        flat = {flat_name(name): name for name in names}
         if len(flat) < len(names):
             raise BadData(f"{path} cannot tell photos apart whose names differ only in / and -; rename them.")
         with open_features(path) as file:
@@ -74,9 +74,14 @@ class MatchesFile:
         return rows.astype(np.int64)
 
 
+def flat_name(name: str) -> str:
+    """A photo as hloc's groups name it: a/b.jpg and a-b.jpg alike."""
+    return name.replace("/", "-")
+
+
 def group_name(first: str, second: str) -> str:
     """Where hloc keeps a pair."""
-    return "/".join(name.replace("/", "-") for name in (first, second))
+    return f"{flat_name(first)}/{flat_name(second)}"
 
 
 def write_pair(file: Any, first: str, second: str, matches: Matches, count: int) -> None:

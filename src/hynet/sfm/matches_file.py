@@ -25,7 +25,7 @@ from ..extractors.folder import extract_all, name_photos
 from ..extractors.hloc_file import FeaturesFile, h5_identities, h5_names, open_features, read_h5, unit_features
 from ..extractors.settings import Settings
 from ..matchers import Matcher
-from ..matchers.hloc_matches import columns, group_name
+from ..matchers.hloc_matches import columns, flat_name, group_name
 from ..matchers.verification import verify
 from ..system import fingerprints
 from ..system.files import whole
@@ -93,10 +93,10 @@ def match_pairs(
 
 
 def _check_groups(pairs: Sequence[Pair]) -> None:
-    """hloc's layout writes a/b.jpg and a-b.jpg alike."""
+    """No two photos have one name there."""
     known: dict[str, str] = {}
     for name in (name for pair in pairs for name in pair):
-        other = known.setdefault(name.replace("/", "-"), name)
+        other = known.setdefault(flat_name(name), name)
         if other != name:
             raise BadInput(f"{other} and {name} have one name in hloc's matches; rename one of the photos.")
 
