@@ -1,9 +1,9 @@
-"""Two sets of weights of one network -> their weighted mean.
+"""Several sets of weights of one network -> their weighted mean.
 
-Usage: python studies/mixed_weights.py OLD NEW SHARE OUT.safetensors      SHARE: of the new ones
+Usage: python studies/mixed_weights.py OUT.safetensors FILE SHARE [FILE SHARE ...]      shares add up to 1
 
-What goes on from trained weights and learns new scenes forgets a little of the old ones: on the way between both lies a
-network that is better than either on scenes that neither has seen (docs/training-log.md).
+What goes on from trained weights and learns new scenes forgets a little of the old ones: between such weights lies a
+network that is better than each on scenes that none has seen (docs/training-log.md).
 """
 
 from __future__ import annotations
@@ -14,17 +14,22 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 
-def main(old_file: str, new_file: str, share: float, out: str) -> None:
-    old, new = load_file(old_file), load_file(new_file)
-    with safe_open(new_file, "pt") as file:
-        about = file.metadata()
-    save_file({name: (1 - share) * old[name] + share * new[name] for name in new}, out, metadata=about)
+def main(out: str, files: list[str], shares: list[float]) -> None:
+    weights = [load_file(file) for file in files]
+    with safe_open(files[-1], "pt") as last:
+        about = last.metadata()
+    mean = {name: sum(share * some[name] for share, some in zip(shares, weights, strict=True)) for name in weights[0]}
+    save_file(mean, out, metadata=about)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("old_file", metavar="old")
-    parser.add_argument("new_file", metavar="new")
-    parser.add_argument("share", type=float)
     parser.add_argument("out")
-    main(**vars(parser.parse_args()))
+    parser.add_argument("mixed", nargs="+", metavar="file share")
+    asked = parser.parse_args()
+    if len(asked.mixed) % 2:
+        parser.error("give a share behind each file.")
+    files, shares = asked.mixed[::2], [float(share) for share in asked.mixed[1::2]]
+    if abs(sum(shares) - 1) > 1e-6:
+        parser.error(f"the shares must add up to 1, got {sum(shares):g}.")
+    main(asked.out, files, shares)
