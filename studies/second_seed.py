@@ -56,7 +56,8 @@ class JoinedScores(Scores):
         before, now = self.first.get((method, rival, column)), super().compared(method, rival, column)
         if before is None or now is None:
             return None
-        return replace(now, interval=_between(before.interval, now.interval))  # `now` has the difference of the means of both
+        # The difference is that of both seeds' means already: a row's values are of both.
+        return replace(now, interval=_between(before.interval, now.interval))
 
 
 def _between(one: Interval, other: Interval) -> Interval:
