@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `hynet adapt` on three kinds of scenes that were never trained on: a drone survey, a room, a statue.
+# `hynet adapt` on three kinds of scenes that are set aside now (docs/training.md says which models saw them): a drone survey, a room, a statue.
 # Usage: studies/adapt.sh PATH/TO/data/train OUT MINUTES      a JSON a line; scenes that are done are not done again
 set -euo pipefail
 mkdir -p "$2"
