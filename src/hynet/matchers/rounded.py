@@ -1,4 +1,4 @@
-"""Nearest neighbours by products of whole numbers: three times as fast as floats where a processor has VNNI.
+"""Nearest neighbours by products of whole numbers: two to three times as fast as floats with VNNI.
 
 The best two of each row are found in 7 and 8 bits, then compared in floats. A better one that rounding hid is missed,
 and a winner of its column may be thought to win that does not: docs/performance.md has how often.

@@ -1,6 +1,6 @@
 """Models from small bags of photos: the multi-view task of the Image Matching Challenge 2020.
 
-Matches pass the ratio test in both directions, as in the stereo task; COLMAP verifies them and makes models of at least
+Matches are those of the stereo task; COLMAP verifies them and makes models of at least
 three photos, without knowing the cameras. Every pair of the bag counts by the error of its relative pose in the largest
 model; a photo that is not in it fails all its pairs, and so does a bag without a model.
 """
