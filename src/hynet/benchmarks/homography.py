@@ -46,15 +46,15 @@ BY_KIND = ("mma3", "auc5")
 class HomographyOptions:
     """Whose keypoints, and how many."""
 
-    detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
-    max_keypoints: int = 2048  # per photo, at most
+    detector: tuple[str, ...] = ("dog",)  # finds keypoints for patch descriptors; each additional one adds rows
+    max_keypoints: int = 2048  # maximum per photo
     upright: bool = False  # short for orientation upright
-    # of patch descriptors: turned to where it gets brighter (gradient) or not (upright); auto: upright, but gradient in
-    # a folder where some photos were turned against others
+    # for patch descriptors: keypoints rotated to the dominant gradient direction (gradient) or not (upright); auto:
+    # upright, but gradient in a folder where some photos are rotated relative to others
     orientation: Literal["auto", "upright", "gradient"] = "auto"
-    shape: str = "none"  # of patch descriptors: none, baumberg, affine-network, or the path of a network
-    features: tuple[Path, ...] = ()  # features files in hloc's layout, each a row
-    against: str | None = None  # the method that the others are compared with; by default rootsift, or the first
+    shape: str = "none"  # for patch descriptors: none, baumberg, affine-network, or the path of a network
+    features: tuple[Path, ...] = ()  # features files in hloc's layout, one row each
+    against: str | None = None  # the method to compare the others with; by default rootsift, or the first
 
 
 def evaluate(

@@ -38,10 +38,10 @@ FORMATS |= dict.fromkeys(("rotation_error", "position_error"), ".3f")
 class LocalizationOptions:
     """How many photos are left out, and whose keypoints are used."""
 
-    every: int = 3  # one photo of so many is left out of the map
-    detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
-    max_keypoints: int = 4096  # per photo, at most
-    strangers: int = 10  # photos of other scenes that are looked up in each map, at most
+    every: int = 3  # one in this many photos is left out of the map
+    detector: tuple[str, ...] = ("dog",)  # finds keypoints for patch descriptors; each additional one adds rows
+    max_keypoints: int = 4096  # maximum per photo
+    strangers: int = 10  # maximum number of photos of other scenes to look up in each map
 
 
 @dataclass(frozen=True)

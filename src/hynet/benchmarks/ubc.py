@@ -56,7 +56,7 @@ class UbcOptions:
     """Which pairs are tested."""
 
     pairs: int | None = None  # which m50_N_N_0.txt to use; by default that of 100,000, or the largest there is
-    against: str | None = None  # the model that the others are compared with; by default rootsift, or the first
+    against: str | None = None  # the model to compare the others with; by default rootsift, or the first
 
 
 def evaluate(models: Sequence[Model], data: Path, options: UbcOptions, progress: Progress = silent) -> Evaluation:

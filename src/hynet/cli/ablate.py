@@ -1,7 +1,8 @@
-"""Train and measure the rows of one of the paper's studies with one budget, and say which of its orderings show.
+"""Run one of the paper's studies: train and evaluate every row with the same budget, and say which of the paper's
+orderings hold.
 
-components is the paper's Table 3, grid Fig. 5a, losses Fig. 5c, sosr Table 5, rivals the methods of Table 1.
-Run the same command again to go on with a study that was interrupted; `hynet report study/` makes a page of it.
+components is the paper's Table 3, grid is Fig. 5a, losses is Fig. 5c, sosr is Table 5, rivals are the methods of
+Table 1. Run the same command again to continue an interrupted study; `hynet report study/` turns it into a web page.
 
 Example: hynet ablate components --data liberty/ --validate notredame/ --test hpatches-release/ --steps 800 --out study/
          hynet ablate grid --data set/ --validate other/ --test sequences/ --steps 200 --out study/
@@ -51,19 +52,19 @@ def run(
     Args:
         study: components, grid, losses, sosr or rivals.
         data: one or more patch sets to train on, mixed.
-        validate: the patch set that FPR@95 is measured on, and that margins are chosen by.
-        test: HPatches' patch release, or a folder of image sequences, of which such patches are cut.
+        validate: the patch set that FPR@95 is measured on; margins are chosen on it too.
+        test: HPatches' patch release, or a folder of image sequences to cut such patches from.
         steps: training steps per row.
-        out: the folder of the study; several studies can share it, and then share their runs.
-        seeds: runs per row.
-        pairs_per_batch: of each step, two patches each.
-        pairs: how many pairs of the validation set FPR@95 is measured on; by default 100,000, or the most it lists.
-        own_settings: of rivals and sosr: each row trained as its authors did, on as many pairs.
-        alphas: the grid's alphas; by default 0.5, 1, 2 and 4.
-        margins: the grid's margins; by default 0.8, 1, 1.2 and 1.4.
-        jobs: how many runs at once; by default one a core, or one where a GPU trains.
-        compiled: compile networks where there is a C++ compiler: the same mathematics, about twice as fast.
-        precision: of convolutions on a CPU, for every row; auto: bfloat16 where the processor is fast in it.
+        out: the folder of the study; studies in the same folder share their runs.
+        seeds: training runs per row, each with its own seed.
+        pairs_per_batch: pairs per training step, two patches each.
+        pairs: number of validation pairs to measure FPR@95 on; by default 100,000, or as many as the set lists.
+        own_settings: for rivals and sosr: train each row as its authors did, on the same number of pairs.
+        alphas: alphas of the grid; by default 0.5, 1, 2 and 4.
+        margins: margins of the grid; by default 0.8, 1, 1.2 and 1.4.
+        jobs: training runs at once; by default one per core, or one if a GPU trains.
+        compiled: compile networks if there is a C++ compiler: the same mathematics, about twice as fast.
+        precision: precision of convolutions on a CPU, for every row; auto: bfloat16 if the CPU is fast in it.
     """
     asked = Ablation(
         study,

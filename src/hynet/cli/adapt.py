@@ -1,8 +1,9 @@
 """Fine-tune a model on your own photos, and keep the result only if it is better.
 
-A quarter of the photos is kept apart. Patches are cut from both parts (through a reconstruction with SIFT), the model
-is trained on one of them for the minutes given, and compared with what it was on the other. It is written only if its
-FPR@95 is lower beyond the 95% interval of the difference. Run the same command again to go on after an interruption.
+A quarter of the photos is held out. Patches are cut from both parts (through a SIFT reconstruction), the model is
+trained on the rest for the given minutes, and compared with the original model on the held-out part. It is written only
+if its FPR@95 is lower and the 95% interval of the difference excludes zero. Run the same command again to continue
+after an interruption.
 
 Example: hynet adapt photos/ --minutes 20 --out mine.safetensors
          hynet match a.jpg b.jpg --model mine.safetensors
@@ -41,13 +42,13 @@ def run(
     """Adapt a model.
 
     Args:
-        photos: A folder of photos that overlap; at least 12, better hundreds.
-        minutes: How long to train; the patches take their time before that.
-        out: The weights, .safetensors, written only if they are better. What is not finished lies beside it, in a
-            folder of that name that ends in .adapting.
-        model: What to start from: a name, or the path of weights.
+        photos: A folder of overlapping photos; at least 12, better hundreds.
+        minutes: Training time; cutting the patches comes first and takes extra time.
+        out: The weights to write, .safetensors, only if they are better. Unfinished work is kept beside it, in a folder
+            of the same name with the suffix .adapting.
+        model: Model to start from: a name, or a path to weights.
         seed: Random seed of the training.
-        compiled: Compile the network where there is a C++ compiler: the same mathematics, about twice as fast.
+        compiled: Compile the network if there is a C++ compiler: the same mathematics, about twice as fast.
     """
     need("torch", "train", "training")
     if out.suffix != ".safetensors":

@@ -1,5 +1,5 @@
-"""A web page to match two photos, compare two models and reconstruct many photos. It runs on this computer and is for
-this computer alone, unless --host says otherwise; what is uploaded is gone when the page is closed. Ctrl-C ends it.
+"""Serve a web page to match two photos, compare two models and reconstruct many photos. It runs on this computer, and
+only this computer can reach it unless --host says otherwise; uploads are gone when the page is closed. Ctrl-C ends it.
 
 Example: hynet app
          hynet app --models my-model.onnx
@@ -35,11 +35,11 @@ def run(
     """Serve the page.
 
     Args:
-        port: Where to listen; 0 picks a free one.
-        host: The address to listen at; any but this computer's own needs a token. 0.0.0.0 means all of them.
-        token: What people must know to use the page.
-        models: Weights of your own, to choose from beside the models that ship.
-        browser: Open the page in the browser of this desktop.
+        port: Port to listen on; 0 picks a free one.
+        host: Address to listen on; any address but this computer's own needs a token. 0.0.0.0 means all addresses.
+        token: Secret that people must know to use the page.
+        models: Paths of your own weights, offered beside the models that ship.
+        browser: Open the page in this desktop's browser.
     """
     if host not in LOCAL and token is None:
         raise BadInput(

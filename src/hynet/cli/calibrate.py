@@ -1,6 +1,6 @@
-"""Find the support width, ratio and inlier threshold that suit a model on your own photos, and keep them beside it.
+"""Find the support width, ratio and inlier threshold that suit a model on your own photos, and save them beside it.
 
-`hynet match`, `hynet extract` and hynet.Extractor then use them by themselves.
+`hynet match`, `hynet extract` and hynet.Extractor then use them automatically.
 
 Example: hynet calibrate --pairs photos/ --model default
          hynet calibrate --pairs sequences/ --model runs/mine/best.pt --detector keynet
@@ -35,12 +35,13 @@ def run(
     """Calibrate a model.
 
     Args:
-        pairs: Folders of photos that overlap, a folder a scene; or homography sequences (1.jpg ... and H_1_2 ...); or
-            a COLMAP model with its photos.
-        max_keypoints: The most keypoints per photo.
-        upright: The photos were not turned: use no orientation.
-        most: About so many pairs are used.
-        out: Where the calibration goes; by default beside the weights, or for a name in your own configuration.
+        pairs: Folders of overlapping photos, one folder per scene; or homography sequences (1.jpg ... and H_1_2 ...);
+            or a COLMAP model with its photos.
+        max_keypoints: Maximum number of keypoints per photo.
+        upright: The photos are upright: do not orient keypoints.
+        most: Approximate number of pairs to use.
+        out: Where to save the calibration; by default beside the weights, or, for a model given by name, in your own
+            configuration folder.
     """
     out = calibration.places(model)[0] if out is None else out
     with alone(out), bar() as progress:

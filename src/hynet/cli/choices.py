@@ -1,4 +1,4 @@
-"""Options that many commands have, with what there is to choose from in their help, plug-ins among it."""
+"""Options shared by many commands; their help lists what there is to choose from, including plug-ins."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .progress import announce_dashboard
 MODELS = [*models(), *(name for name, row in DESCRIPTORS.items() if not row.learnt)]
 
 Model = Annotated[
-    str, tyro.conf.arg(help=f"What describes keypoints: {', '.join(MODELS)}, or the path of weights of your own.")
+    str, tyro.conf.arg(help=f"What describes keypoints: {', '.join(MODELS)}, or the path of your own weights.")
 ]
 Detector = Annotated[
-    str, tyro.conf.arg(help=f"What finds keypoints: {', '.join(DETECTORS)}, or the path of a Key.Net of your own.")
+    str, tyro.conf.arg(help=f"What finds keypoints: {', '.join(DETECTORS)}, or the path of your own Key.Net.")
 ]
 Device = Annotated[
     str | None,

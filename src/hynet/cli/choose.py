@@ -28,19 +28,19 @@ def run(
     keypoints: str = "512,1024,2048,4096",
     pairs: int = 6,
 ) -> Report:
-    """Measure milliseconds per photo and right matches per pair of every combination.
+    """Measure milliseconds per photo and correct matches per pair for every combination.
 
-    Photos that overlap are reconstructed first, so that right matches are known (with pycolmap; its matches are kept);
-    others are matched with warped copies of themselves.
+    Overlapping photos are reconstructed first, to know which matches are correct (with pycolmap; its matches are kept);
+    other photos are matched with warped copies of themselves.
 
     Args:
-        photos: A folder of photos that overlap, or of such folders.
-        budget: What a photo may take, such as 200ms or 0.5s.
+        photos: A folder of overlapping photos, or of such folders.
+        budget: Time limit per photo, such as 200ms or 0.5s.
         detectors: Detectors, separated by commas.
-        models: Models, by name or path.
-        extractors: Extractors that find and describe keypoints by themselves, by name or path of their weights.
-        keypoints: Numbers of keypoints per photo.
-        pairs: Pairs of photos to measure on.
+        models: Models, by name or path, separated by commas.
+        extractors: Extractors that both detect and describe keypoints, by name or path to weights, separated by commas.
+        keypoints: Numbers of keypoints per photo, separated by commas.
+        pairs: Number of photo pairs to measure on.
     """
     limit = None if budget is None else _milliseconds(budget)
     asked = choosing.candidates(_listed(detectors), _listed(models), _listed(extractors), _counts(keypoints))

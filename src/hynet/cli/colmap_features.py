@@ -1,9 +1,9 @@
-"""Our features and verified matches into a COLMAP database that someone else made, beside those that are in it.
+"""Add our features and verified matches to an existing COLMAP database, beside those already in it.
 
 Example: hynet colmap-features photos/ --database db
 
-The database is what `colmap feature_extractor --database_path db --image_path photos/` made, matched or not; then
-`colmap mapper` makes a model from both kinds of features.
+The database is one made by `colmap feature_extractor --database_path db --image_path photos/`, matched or not;
+`colmap mapper` then builds a model from both kinds of features.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ def run(
     """Add features and matches to a database.
 
     Args:
-        photos: The folder that holds the photos; the database names them by their path below it.
+        photos: The folder of the photos; the database names each photo by its path below this folder.
         database: COLMAP's database.
         features: The file that keeps our features; by default beside the database.
-        extractor: What finds and describes keypoints at once, in place of detector and model.
-        model: What describes keypoints: a name, or the path of weights.
-        detector: What finds them: dog, keynet, or the path of a Key.Net of your own.
-        max_keypoints: The most keypoints per photo, beside those that are there.
-        orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright).
-        pairs: exhaustive, retrieval, sequence, or a file with two names a line; auto is exhaustive for up to 200 photos
-            and retrieval beyond.
-        ratio: Keep a match only if it is nearer than this times the runner-up; by default matches are kept by their
-            probability instead, as in `hynet match`.
+        extractor: Detects and describes keypoints in one pass, in place of detector and model.
+        model: What describes keypoints: a name, or a path to weights.
+        detector: What detects keypoints: dog, keynet, or the path of your own Key.Net.
+        max_keypoints: Maximum number of keypoints per photo, in addition to those already there.
+        orientation: Whether keypoints are rotated to the dominant gradient direction (gradient) or not (upright).
+        pairs: exhaustive, retrieval, sequence, or a file with two names per line; auto: exhaustive for up to 200
+            photos, retrieval beyond.
+        ratio: Keep a match only if its distance is below this times that of the runner-up; by default matches are kept
+            by their probability instead, as in `hynet match`.
     """
     settings = Settings(detector, model, max_keypoints, orientation=orientation, extractor=extractor)
     with bar() as progress:

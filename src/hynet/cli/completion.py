@@ -1,7 +1,7 @@
-"""Print what completes commands and options in your shell.
+"""Print a script that completes commands and options in your shell.
 
 Example: hynet completion bash > ~/.local/share/bash-completion/completions/hynet
-         hynet completion zsh > ~/.zfunc/_hynet          (a folder of your fpath)
+         hynet completion zsh > ~/.zfunc/_hynet          (a folder on your fpath)
          hynet completion fish > ~/.config/fish/completions/hynet.fish
 """
 
@@ -37,7 +37,7 @@ def run(shell: Shell) -> Report:
     """Print the script.
 
     Args:
-        shell: The shell that reads it.
+        shell: The shell to complete in.
     """
     written = io.StringIO()
     try:

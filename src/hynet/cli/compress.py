@@ -1,4 +1,4 @@
-"""A smaller descriptor: fewer numbers, smaller numbers, bits, or a product code, learnt from a set of patches.
+"""Compress a descriptor: fewer dimensions, float16 or int8, binary codes, or a product code, learnt from a patch set.
 
 Example: hynet compress --model default --fit set/ --to pca64 --out default-pca64.hynet
          hynet match a.jpg b.jpg --model default-pca64.hynet
@@ -15,13 +15,13 @@ from .progress import bar
 
 
 def run(*, model: str = "default", fit: Path, to: str, out: Path) -> Report:
-    """Compress a descriptor; every command takes the file as its --model.
+    """Compress a descriptor; every command accepts the file as its --model.
 
     Args:
-        model: A name, or the path of weights.
+        model: A name, or a path to weights.
         fit: The patch set that the code is learnt from.
-        to: pca32, pca64, pca96 (so many floats); float16; int8; bits128, bits256; pq16 (so many bytes; needs faiss).
-        out: The file to write, NAME.hynet; the model is inside.
+        to: pca32, pca64, pca96 (that many floats); float16; int8; bits128, bits256; pq16 (16 bytes; needs faiss).
+        out: The file to write, NAME.hynet; it contains the model.
     """
     with bar() as progress:
         patches = find_patches(fit).load(fit, 32, progress).patches

@@ -1,4 +1,4 @@
-"""Get the public patch sets: downloads are resumed and verified.
+"""Download the public patch sets; downloads can be resumed and are verified.
 
 Example: hynet data list
          hynet data get liberty --to data     (then: hynet train hynet --data data/liberty ...)
@@ -26,8 +26,8 @@ def run(
     """List the public sets, or get one.
 
     Args:
-        action: list them, or get one
-        name: the set to get, as the list names it
+        action: list the sets, or get one
+        name: the set to get, as named in the list
         to: the folder in which the set's own folder is made
     """
     if action == "list":

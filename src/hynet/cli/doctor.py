@@ -1,4 +1,4 @@
-"""See why photos are missing in a model: how far keypoints and pairs got, and what to try.
+"""See why photos are missing from a model: how far keypoints and pairs got, and what to try.
 
 Example: hynet doctor model/
          hynet doctor model/ --out doctor.html
@@ -29,10 +29,10 @@ def run(
     """Examine a model.
 
     Args:
-        model: A folder of `hynet reconstruct --out`, or any COLMAP model, with its database.db in or above it.
-        compare_with: A second folder, to see both beside each other.
-        database: The database, where it has another name or place.
-        out: A web page to write, with a graph of pairs.
+        model: A folder from `hynet reconstruct --out`, or any COLMAP model, with its database.db in it or above it.
+        compare_with: A second folder, to compare both side by side.
+        database: The database, if it has another name or is elsewhere.
+        out: A web page to write, with a graph of the pairs.
     """
     found = examine(model, database)
     if compare_with is None:

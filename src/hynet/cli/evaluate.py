@@ -1,4 +1,4 @@
-"""Measure models on a benchmark, beside the paper's numbers, with 95% intervals.
+"""Evaluate models on a benchmark, beside the paper's numbers, with 95% intervals.
 
 Example: hynet evaluate ubc --model default,rootsift --data liberty/
          hynet evaluate hpatches --model default,sift --data hpatches-release/ --out results/
@@ -30,8 +30,8 @@ Options = TypeVar("Options")  # the dataclass of one benchmark
 class Asked(Generic[Options]):
     """What to measure."""
 
-    model: str = ""  # one or more models, separated by commas: names, or paths of weights; by default `default`
-    data: Path  # the folder of the benchmark's data
+    model: str = ""  # one or more models, separated by commas: names, or paths to weights; by default `default`
+    data: Path  # the folder with the benchmark's data
     out: Path | None = None  # a folder for BENCHMARK.json, BENCHMARK.md and pictures
     benchmark: tyro.conf.OmitArgPrefixes[Options]
 

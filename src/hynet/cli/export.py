@@ -1,4 +1,4 @@
-"""Write a network as one file that runs without torch, checked to say the same.
+"""Write a network as one file that runs without torch, and check that its output is the same.
 
 Example: hynet export --model run/best.pt --to mine.onnx --ratio 0.9
          hynet export --model run/best.pt --to mine-int8.onnx --ratio 0.9 --int8 sets/liberty
@@ -36,13 +36,13 @@ def run(
     Args:
         model: the weights.
         to: the file to write: .onnx, .pt2 for torch.export, or .openvino, a folder with model.xml and model.bin.
-        int8: write 8-bit integers, at least twice as fast (of HyNet, LightNet, DesDis or AffNet), with ranges from
-            patches of this set.
-        support: the width of a patch, in detector sigmas, that the weights were trained with; by default as usual, or
-            as weights of `hynet train shape` say.
-        ratio: the ratio test that suits them.
-        trained_on: what they were trained on, for `hynet info`.
-        licence: under which they may be used, for `hynet info`.
+        int8: quantise to 8-bit integers (int8), at least twice as fast (HyNet, LightNet, DesDis or AffNet); the ranges
+            come from patches of this set.
+        support: patch width, in detector sigmas, that the weights were trained with; by default the usual one, or the
+            one recorded in weights of `hynet train shape`.
+        ratio: the ratio for the ratio test that suits the weights.
+        trained_on: what the weights were trained on, for `hynet info`.
+        licence: the licence of the weights, for `hynet info`.
     """
     if ratio is not None and not 0 < ratio <= 1:
         raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.9 is usual.")

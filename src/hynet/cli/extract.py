@@ -1,6 +1,6 @@
-"""Features of photos into one HDF5 file, in the layout that hloc reads, or into a collection of such files.
+"""Extract features of photos into one HDF5 file, in the layout that hloc reads, or into a collection of such files.
 
-Run it again to go on. New photos are added; those that have changed, or whose masks have, are extracted again.
+Run it again to continue. New photos are added; photos that have changed, or whose masks have, are extracted again.
 
 Example: hynet extract photos/ --out features.h5
          hynet extract photos/ --out collection/                                   a folder: for many photos
@@ -57,31 +57,32 @@ def run(
     """Extract features.
 
     Args:
-        photos: Photos, or folders of them. For a collection also patterns in quotes, and CSV or Parquet files with a
-            column `path`; paths may be URLs (s3://, gs://, http:// and what else fsspec reads).
-        out: The file that gets one group per photo; a name that ends in a slash or has no ending is a collection, a
-            folder of such files with an index, for any number of photos.
-        extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights
-            of ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
-        max_keypoints: The most keypoints per photo.
+        photos: Photos, or folders of them. For a collection also glob patterns in quotes, and CSV or Parquet files with
+            a column `path`; paths may be URLs (s3://, gs://, http:// and whatever else fsspec reads).
+        out: The file to write, with one group per photo. A name that ends in a slash or has no suffix makes a
+            collection: a folder of such files with an index, for any number of photos.
+        extractor: Detects and describes keypoints in one pass, in place of detector and model: the path to weights of
+            ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
+        max_keypoints: Maximum number of keypoints per photo.
         upright: Short for --orientation upright.
         affine: Short for --shape baumberg.
-        orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright); auto looks at
-            some of the photos: upright, unless some were turned against others.
-        shape: Elliptic regions, for surfaces seen from the side: affine-network, baumberg, none, or a network's path.
-        score_threshold: Leave out keypoints of a lower score; by default as usual for the detector.
-        spread: Take keypoints all over the photo; --no-spread: the strongest anywhere.
-        mask: A folder of masks, that of photo a/b.jpg named a/b.jpg.png as in COLMAP; where one is black there are no
-            keypoints. A photo without a mask is used whole.
-        longest: Look for keypoints in a photo of at most this side, in pixels.
-        precision: Number format of the stored descriptors: float16 takes half the disk, int8 a quarter. hloc reads all
-            of them, int8 as integers that it must scale to unit length itself.
-        jobs: Processes at once; 0 means one per core. With --cluster slurm, jobs of Slurm.
-        cluster: Who extracts a collection: local (processes of this machine), dask://HOST:PORT (the workers of that
-            scheduler), or slurm (jobs as Dask's jobqueue.yaml describes them).
-        watchdog: Seconds that a photo of a collection may take before it is taken to hang, and quarantined.
-        recheck: Read the photos of a collection that are done, too, extract those again that have changed, and retry
-            those in quarantine; --no-recheck leaves them as they are, where reading them all takes too long.
+        orientation: Whether keypoints are rotated to the dominant gradient direction (gradient) or not (upright); auto
+            checks some of the photos: upright, unless some are rotated relative to others.
+        shape: Elliptical regions, for surfaces seen at an angle: affine-network, baumberg, none, or the path of a
+            network.
+        score_threshold: Drop keypoints with a lower score; by default the detector's usual threshold.
+        spread: Spread keypoints over the photo; --no-spread takes the strongest anywhere.
+        mask: A folder of masks, that of photo a/b.jpg named a/b.jpg.png as in COLMAP; there are no keypoints where a
+            mask is black. A photo without a mask is used whole.
+        longest: Detect keypoints in a photo shrunk to at most this many pixels on its longest side.
+        precision: Number format of the stored descriptors: float16 takes half the disk space, int8 a quarter. hloc
+            reads all of them, int8 as integers that it must scale to unit length itself.
+        jobs: Processes at once; 0 means one per core. With --cluster slurm, Slurm jobs.
+        cluster: Where a collection is extracted: local (processes on this machine), dask://HOST:PORT (the workers of
+            that scheduler), or slurm (jobs as described in Dask's jobqueue.yaml).
+        watchdog: Seconds that a photo of a collection may take before it counts as hung and is quarantined.
+        recheck: Also read the finished photos of a collection, extract again those that have changed, and retry those
+            in quarantine; --no-recheck leaves them as they are, for when reading them all takes too long.
         overwrite: Replace what was made with other settings, instead of refusing.
     """
     if not photos:

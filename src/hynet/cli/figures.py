@@ -1,7 +1,7 @@
 """Draw the paper's figures from live code, as SVG and PNG, each with a caption.
 
-Figures 1, 2b, 3 and 5b need nothing; 2a needs a patch set; 4, 5a, 5c and A need `hynet ablate rivals`, `grid`, `losses`
-and `sosr`. What a figure lacks is said in a sentence.
+Figures 1, 2b, 3 and 5b need no input; 2a needs a patch set; 4, 5a, 5c and A need `hynet ablate rivals`, `grid`,
+`losses` and `sosr`. For a figure that cannot be drawn, a sentence says what is missing.
 
 Example: hynet figures --out figures/
          hynet figures --out figures/ --data liberty/ --batches 1000 --model hardnet.pth,sosnet.pth --study study/
@@ -25,9 +25,9 @@ def run(
     Args:
         out: the folder for fig1.svg, fig1.png and so on, and figures.md with all captions.
         model: one or more models, separated by commas, for Fig. 2a; the first network among them for Fig. 1 and 3.
-        data: a patch set, whose batches Fig. 2a is measured on.
-        study: a folder that `hynet ablate` wrote.
-        batches: of 1,024 patches, for Fig. 2a; the paper has 1,000.
+        data: the patch set whose batches Fig. 2a is measured on.
+        study: a folder written by `hynet ablate`.
+        batches: number of batches of 1,024 patches for Fig. 2a; the paper has 1,000.
     """
     words = ["hynet", "figures", "--out", str(out)]
     words += ["--model", model] if model != "default" else []

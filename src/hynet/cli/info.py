@@ -1,4 +1,4 @@
-"""What is installed and what there is to choose from: versions, models, and all tables, plug-ins among them.
+"""Show what is installed and what there is to choose from: versions, models, and all tables, including plug-ins.
 
 Example: hynet info
 """

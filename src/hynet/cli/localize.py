@@ -1,4 +1,4 @@
-"""Where new photos were taken, in an existing reconstruction: the pose of each, or that it is not of this place.
+"""Find where new photos were taken in an existing reconstruction: the pose of each, or that it is not of this place.
 
 Example: hynet localize query.jpg --map model/
          hynet localize queries/ --map model/ --out poses/ --json
@@ -31,14 +31,15 @@ def run(
 
     Args:
         queries: Photos, or folders of them.
-        map: The folder of a reconstruction, as `hynet reconstruct` makes it.
-        out: A folder for NAME.json with the pose of each photo, and NAME.jpg with the points of the map drawn into it;
-            what is there already, of the same photo and map, is not computed again.
-        features: The map's features file, where another program made the map.
-        extractor: What describes the queries, where the map's features are of others: weights, or a features file.
-        camera: auto takes focal lengths from EXIF, else from photos of the map that look alike; or a known camera as
-            COLMAP writes it, MODEL,NUMBER,NUMBER...
-        neighbours: Photos of the map that each query is matched with, those that look most alike.
+        map: The folder of a reconstruction, as written by `hynet reconstruct`.
+        out: A folder for NAME.json with the pose of each photo, and NAME.jpg with the map's points drawn into it;
+            existing results of the same photo and map are not computed again.
+        features: The map's features file, if another program made the map.
+        extractor: What describes the queries, if the map's features were not made by `hynet extract`: weights, or a
+            features file.
+        camera: auto takes focal lengths from EXIF, or else from similar photos of the map; or a known camera as COLMAP
+            writes it, MODEL,NUMBER,NUMBER...
+        neighbours: Number of map photos to match each query with, the most similar ones.
     """
     if not queries:
         raise BadInput("no photos were given; name photos, or the folder that holds them.")

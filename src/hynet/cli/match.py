@@ -1,4 +1,4 @@
-"""Match two photos and see it: detect, describe, match, verify, draw. Or many pairs, into one file.
+"""Match two photos and see the result: detect, describe, match, verify, draw. Or match many pairs, into one file.
 
 Example: hynet match                            (an example pair)
          hynet match a.jpg b.jpg --out matches.png
@@ -7,7 +7,7 @@ Example: hynet match                            (an example pair)
          hynet match a.jpg b.jpg --focal 1200 --shape affine-network
          hynet match a.jpg b.jpg --extractor aliked-n16.pth
          hynet match a.jpg b.jpg --extractor xfeat.onnx --matcher lighterglue.onnx
-         hynet match photos/ --pairs pairs.txt --out matches.h5      (in hloc's layout; run it again to go on)
+         hynet match photos/ --pairs pairs.txt --out matches.h5      (in hloc's layout; run it again to continue)
 """
 
 from __future__ import annotations
@@ -60,31 +60,32 @@ def run(
     """Match two photos, or many pairs.
 
     Args:
-        photos: The two photos; without them an example. More photos, or a folder of them: all pairs, or --pairs.
-        pairs: A file with the names of two photos on each line: matches of them all go into one file.
-        out: Where the picture goes, matches.png; of many pairs the file of matches in hloc's layout, matches.h5.
-        extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights
-            of ALIKED, R2D2 or XFeat, a features file of both photos (.h5), or a name such as opencv-sift.
-        max_keypoints: The most keypoints per photo.
+        photos: The two photos; if none are given, an example. For more photos, or a folder: all pairs, or those of
+            --pairs.
+        pairs: A file with the names of two photos per line; all their matches go into one file.
+        out: The picture to write, matches.png; for many pairs, the file of matches in hloc's layout, matches.h5.
+        extractor: Detects and describes keypoints in one pass, in place of detector and model: the path to weights of
+            ALIKED, R2D2 or XFeat, a features file of both photos (.h5), or a name such as opencv-sift.
+        max_keypoints: Maximum number of keypoints per photo.
         upright: Short for --orientation upright.
         affine: Short for --shape baumberg.
-        orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright); auto takes the
-            photos as upright, unless orienting every keypoint gives more inliers.
-        shape: Elliptic regions, for surfaces seen from the side: affine-network, baumberg, none, or a network's path.
-        score_threshold: Leave out keypoints of a lower score; by default as usual for the detector.
-        spread: Take keypoints all over the photo; --no-spread: the strongest anywhere.
-        mask: Two pictures as large as the photos; where they are black there are no keypoints. Of many photos a folder
-            of masks, that of a/b.jpg named a/b.jpg.png as in COLMAP.
-        matcher: What matches them: consensus (matches that are probably right, by their ratio and by neighbours that
-            moved alike), nearest (by a ratio test alone), or the path of LighterGlue's weights for XFeat's features.
-        geometry: What the inliers agree on. Auto: essential where both focal lengths are known and fit the matches,
-            one unknown focal length (shared-focal) where it fits photos of one size, else fundamental.
-        focal: Focal length in pixels of both photos, or of each; by default as EXIF tells, if it does.
-        threshold: How many pixels of the original photo an inlier may be from it; by default as calibrated for the
-            model.
-        ratio: Keep a match only if it is nearer than this times the runner-up. By default consensus asks for none, and
-            nearest for what was calibrated for the model; 1 keeps all.
-        fginn: The runner-up must be more than this many pixels from the match, 10 is usual; by default it may be
+        orientation: Whether keypoints are rotated to the dominant gradient direction (gradient) or not (upright); auto
+            takes the photos as upright, unless orienting every keypoint gives more inliers.
+        shape: Elliptical regions, for surfaces seen at an angle: affine-network, baumberg, none, or the path of a
+            network.
+        score_threshold: Drop keypoints with a lower score; by default the detector's usual threshold.
+        spread: Spread keypoints over the photo; --no-spread takes the strongest anywhere.
+        mask: Two pictures of the same size as the photos; there are no keypoints where they are black. For many photos,
+            a folder of masks, that of a/b.jpg named a/b.jpg.png as in COLMAP.
+        matcher: consensus (keeps matches that are probably correct, given their ratio and neighbours that moved alike),
+            nearest (a ratio test alone), or the path to LighterGlue's weights for XFeat features.
+        geometry: What the inliers agree on. auto: essential if both focal lengths are known and fit the matches, one
+            unknown focal length (shared-focal) if that fits photos of the same size, else fundamental.
+        focal: Focal length in pixels, one for both photos or one for each; by default from EXIF, if it is there.
+        threshold: Inlier threshold in pixels of the original photo; by default as calibrated for the model.
+        ratio: Keep a match only if its distance is below this times that of the runner-up; 1 keeps all. By default
+            consensus uses none, and nearest the one calibrated for the model.
+        fginn: The runner-up must be more than this many pixels away from the match, 10 is usual; by default it may be
             anywhere.
         show: What the picture shows.
         overwrite: Replace matches of many pairs that were made with other settings, instead of refusing.

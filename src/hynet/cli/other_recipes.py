@@ -1,4 +1,4 @@
-"""Recipes of `hynet train` that train something else than a descriptor, with options of their own."""
+"""Recipes of `hynet train` that train something other than a descriptor, with options of their own."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ def keynet(
     seed: int = 0,
     resume: bool = False,
 ) -> Report:
-    """Train the Key.Net detector on photos alone: where a photo and a warped copy of it agree is a keypoint.
+    """Train the Key.Net detector on photos alone: keypoints are where a photo and a warped copy of it agree.
 
     Example: hynet train keynet --data photos/ --out run/ --minutes 10
 
     Args:
         data: folders of photos.
-        out: the run folder; keynet.onnx in it is what `--detector` runs.
-        minutes: how long; give this or steps.
-        steps: how long; give this or minutes.
-        seed: of the warps.
-        resume: go on with the run in that folder.
+        out: the run folder; `--detector` takes the keynet.onnx in it.
+        minutes: training time; give this or steps.
+        steps: number of training steps; give this or minutes.
+        seed: random seed of the warps.
+        resume: continue the run in that folder.
     """
     need("torch", "train", "training")
     from ..detectors import keynet_network
@@ -76,18 +76,18 @@ def shape(
 
     Args:
         data: one or more patch sets to train on, mixed.
-        out: the run folder; shape.onnx in it is what `--shape` runs.
-        validate: patch sets whose FPR@95 under warps chooses the best weights; reported for round regions too.
-        minutes: how long; without this and steps, 45.
-        steps: how long, in place of minutes.
-        descriptor: what patches are described with, by name or path; it is not trained.
-        tilt: the most that a warp makes a region longer than wide.
-        pairs_per_batch: two patches each.
-        learning_rate: at its highest.
-        start_from: weights to go on from, such as AffNet's; without, shapes start round.
-        validate_minutes: between two looks at the validation sets.
-        seed: of pairs, warps and first weights.
-        resume: go on with the run in that folder, as if it had not stopped.
+        out: the run folder; `--shape` takes the shape.onnx in it.
+        validate: patch sets whose FPR@95 under warps chooses the best weights; it is reported for round regions too.
+        minutes: training time; by default 45, if steps are not given either.
+        steps: number of training steps, in place of minutes.
+        descriptor: what describes the patches, by name or path; it is not trained.
+        tilt: maximum elongation of a region by a warp, length over width.
+        pairs_per_batch: pairs per batch, two patches each.
+        learning_rate: peak learning rate.
+        start_from: weights to start from, such as AffNet's; without them, shapes start round.
+        validate_minutes: minutes between validations.
+        seed: random seed of pairs, warps and initial weights.
+        resume: continue the run in that folder, as if it had not stopped.
     """
     need("torch", "train", "training")
     from ..detectors import affnet

@@ -1,4 +1,4 @@
-"""Which photos to match: each with those that look most alike, by one vector a photo from its own descriptors.
+"""Choose which photos to match: each with those that look most alike, by one vector per photo from its own descriptors.
 
 Example: hynet pairs collection/ --neighbours 50 --out pairs.txt
          hynet pairs features.h5 --out pairs.txt --check 100          also says how many pairs it misses
@@ -33,13 +33,14 @@ def run(
     """Choose pairs.
 
     Args:
-        features: A collection, or a features file, as `hynet extract` makes them.
-        out: The file that gets two names a line, as hloc has it.
-        neighbours: Photos that each is paired with.
-        check: Match all pairs of this many photos, and say how many of those that share a geometry were chosen.
-        exact: Compare all vectors with all; by default an index (extra faiss) finds neighbours of more than 20,000.
-        jobs: Processes at once; 0 means one per core. With --cluster slurm, jobs of Slurm.
-        cluster: Who reads the collection: local, dask://HOST:PORT or slurm, as for `hynet extract`.
+        features: A collection or a features file, as made by `hynet extract`.
+        out: The file to write, two names per line, as in hloc.
+        neighbours: Number of photos that each photo is paired with.
+        check: Match all pairs of this many photos, and say how many of the verified pairs were chosen.
+        exact: Compare every vector with every other; by default an index (extra faiss) finds the neighbours of more
+            than 20,000 photos.
+        jobs: Processes at once; 0 means one per core. With --cluster slurm, Slurm jobs.
+        cluster: Where the collection is read: local, dask://HOST:PORT or slurm, as for `hynet extract`.
     """
     with open_cluster(cluster, jobs) as workers, bar() as progress:
         announce_dashboard(workers.dashboard)

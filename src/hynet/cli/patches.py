@@ -1,7 +1,7 @@
-"""Folders of photos, one a scene, to a patch set in PhotoTour's own format; or a picture of such a set.
+"""Make a patch set in PhotoTour's own format from folders of photos, one per scene; or draw a picture of such a set.
 
 Example: hynet patches castle/ bridge/ --out set/
-         hynet patches market/ --out set/                 adds a scene; what is finished is kept
+         hynet patches market/ --out set/                 adds a scene; finished scenes are kept
          hynet patches --show set/ --out sheet.png        corresponding patches, one point per row
 """
 
@@ -41,18 +41,17 @@ def run(
 
     Args:
         folders: Folders of photos; each is one scene.
-        out: Where the set goes; with --show, the picture.
+        out: The folder of the set; with --show, the picture.
         show: A set to draw a contact sheet of, instead of making one.
-        hard_share: At least this share of the corresponding pairs are ones that SIFT matching missed; 1 for a set to
-            test on.
-        support: Width of a patch in detector sigmas.
-        max_keypoints: Keypoints per photo, the strongest.
-        workers: Scenes made at a time; by default one a core.
-        mapping_threads: Threads that map each scene; more than one is faster where scenes are few, but the same photos
+        hard_share: Minimum share of corresponding pairs that SIFT matching missed; 1 for a test set.
+        support: Patch width in detector sigmas.
+        max_keypoints: Number of keypoints per photo, the strongest ones.
+        workers: Scenes made at once; by default one per core.
+        mapping_threads: Mapping threads per scene; more than one is faster if there are few scenes, but the same photos
             then give a slightly different set.
-        cluster: Who makes the scenes, one a task: local (processes of this machine), dask://HOST:PORT or slurm, as for
-            `hynet extract`.
-        overwrite: Make every scene again where the set was made with other settings, instead of refusing.
+        cluster: Where scenes are made, one per task: local (processes on this machine), dask://HOST:PORT or slurm, as
+            for `hynet extract`.
+        overwrite: Make every scene again if the set was made with other settings, instead of refusing.
     """
     if (show is None) == (not folders):
         raise BadInput("give folders of photos to make a set of, or --show SET/ to look at one.")

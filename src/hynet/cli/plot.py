@@ -21,7 +21,7 @@ def run(runs: Annotated[tuple[Path, ...], tyro.conf.Positional], out: Path = Pat
     """Draw curves over the minutes of training.
 
     Args:
-        runs: run folders of `hynet train`.
+        runs: run folders written by `hynet train`.
         out: the picture to write; its suffix chooses the format.
     """
     if not runs:

@@ -21,12 +21,13 @@ def run(
     *,
     sources: Path | None = None,
 ) -> Report:
-    """Write safetensors and a card in Markdown, which say how the weights were trained and how good they are.
+    """Write safetensors and a card in Markdown that says how the weights were trained and how good they are.
 
     Args:
-        run_folder: what `hynet train --out` wrote; its best weights are taken, or its last where none were validated.
+        run_folder: the folder given to `hynet train --out`; its best weights are used, or its last if none were
+            validated.
         file: the file to write; the card gets the same name with .md.
-        sources: a CSV with the columns scene, source and licence (others are shown as they are), a row for each scene
+        sources: a CSV with the columns scene, source and licence (others are shown as they are) and one row per scene
             of the training sets; the card then lists every scene with its photos, source and licence.
     """
     need("torch", "train", "reading a run")

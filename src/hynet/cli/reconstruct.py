@@ -1,5 +1,5 @@
-"""A 3-D model from a folder of photos: features, matches, verification, mapping. Run it again to go on, or after adding
-photos. The model is in COLMAP's format, with its database, a point cloud and a table.
+"""Build a 3-D model from a folder of photos: features, matches, verification, mapping. Run it again to continue, or
+after adding photos. The model is in COLMAP's format, with its database, a point cloud and a table.
 
 Example: hynet reconstruct photos/ --out model/
          hynet reconstruct photos/ --out model/ --features superpoint.h5 --pairs pairs.txt
@@ -53,29 +53,33 @@ def run(
     """Reconstruct.
 
     Args:
-        photos: The folder that holds the photos.
+        photos: The folder of the photos.
         out: The folder for the model.
-        extractor: What finds and describes keypoints at once, in place of detector and model: the path of the weights
-            of ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
-        max_keypoints: The most keypoints per photo.
-        orientation: Whether keypoints are turned to where it gets brighter (gradient) or not (upright); auto looks at
-            some of the photos: upright, unless some were turned against others.
-        shape: Elliptic regions, for surfaces seen from the side: affine-network, baumberg, none, or a network's path.
-        features: Anyone's features in hloc's layout, instead of detector and model.
-        matches: Anyone's matches between those features in hloc's layout, LightGlue's for one, instead of our own.
-        pairs: exhaustive, retrieval, sequence, or a file with two names a line; auto is exhaustive for up to 50 photos,
-            for up to 200 begins with the 15 most alike and goes on from verified pairs, and is retrieval beyond.
-        ratio: Keep a match only if it is nearer than this times the runner-up; 1 keeps all. By default matches are kept
-            that are probably right, by their ratio and by neighbours that moved alike.
-        camera: auto takes focal lengths from EXIF, shared has one camera for all photos of a size; or a known camera as
-            COLMAP writes it, MODEL,NUMBER,NUMBER...
-        mapper: Photo by photo, or all at once, which is faster for thousands of photos.
-        mapper_threads: Threads of the mapper; more than one are faster, but the same photos then give now this model,
-            now another.
-        jobs: Processes that extract and threads that match; 0 means one per core. With --cluster slurm, its jobs.
-        cluster: Who extracts and matches: local (this machine), dask://HOST:PORT or slurm, as for `hynet extract`.
-        undistort: A folder for photos without distortion, their PINHOLE model and masks, as gsplat, nerfstudio and the
-            code of 3D Gaussian splatting read them.
+        extractor: Detects and describes keypoints in one pass, in place of detector and model: the path to weights of
+            ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
+        max_keypoints: Maximum number of keypoints per photo.
+        orientation: Whether keypoints are rotated to the dominant gradient direction (gradient) or not (upright); auto
+            checks some of the photos: upright, unless some are rotated relative to others.
+        shape: Elliptical regions, for surfaces seen at an angle: affine-network, baumberg, none, or the path of a
+            network.
+        features: Features in hloc's layout from any program, in place of detector and model.
+        matches: Matches between those features in hloc's layout from any program, such as LightGlue's, in place of
+            ours.
+        pairs: exhaustive, retrieval, sequence, or a file with two names per line; auto: exhaustive for up to 50 photos;
+            for up to 200, each photo with its 15 most similar, then those that share a verified partner; retrieval
+            beyond.
+        ratio: Keep a match only if its distance is below this times that of the runner-up; 1 keeps all. By default
+            matches that are probably correct are kept, given their ratio and neighbours that moved alike.
+        camera: auto takes focal lengths from EXIF; shared has one camera for all photos of the same size; or a known
+            camera as COLMAP writes it, MODEL,NUMBER,NUMBER...
+        mapper: Photo by photo (incremental), or all photos at once (global), which is faster for thousands of photos.
+        mapper_threads: Mapper threads; more than one is faster, but the same photos can then give a different model
+            each time.
+        jobs: Extraction processes and matching threads; 0 means one per core. With --cluster slurm, Slurm jobs.
+        cluster: Where features are extracted and matched: local (this machine), dask://HOST:PORT or slurm, as for
+            `hynet extract`.
+        undistort: A folder for undistorted photos, their PINHOLE model and masks, as read by gsplat, nerfstudio and the
+            code of 3D Gaussian splatting.
         overwrite: Replace what was made with other settings, instead of refusing.
     """
     settings = Settings(

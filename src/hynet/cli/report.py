@@ -1,4 +1,4 @@
-"""Make one web page of many results of `hynet evaluate`: tables beside the paper's, sortable, with 95% intervals.
+"""Make one web page of many `hynet evaluate` results: sortable tables beside the paper's, with 95% intervals.
 
 Example: hynet report results/ --out report.html
 """

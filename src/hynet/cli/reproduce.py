@@ -1,10 +1,10 @@
-"""The paper's Tables 1 to 5 and its figures of HPatches with its own settings, as far as your data allows.
+"""Reproduce the paper's Tables 1 to 5 and its HPatches figures with its own settings, as far as your data allows.
 
 The folder holds liberty/, notredame/, yosemite/, hpatches-release/ (its lists in hpatches-tasks/), eth/, imc/, or some
-of them. On a GPU this takes days; run the same command again to go on.
+of them. On a GPU this takes days; run the same command again to continue.
 
 Example: hynet reproduce --data phototour-and-hpatches/ --out reproduction/
-         hynet reproduce --data data/ --out trial/ --steps 100        to see that everything is in place
+         hynet reproduce --data data/ --out trial/ --steps 100        to check that everything is in place
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def run(
     """Reproduce the paper.
 
     Args:
-        data: the folder of the paper's data.
-        out: a folder for runs, tables and index.html, the page of them all.
-        steps: of each training, to try things out; by default as many as the authors' epochs have.
-        pairs_per_batch: of each training; by default the authors' own.
-        jobs: how many trainings at once; by default one a core, or one where a GPU trains.
-        compiled: compile networks where there is a C++ compiler.
+        data: the folder with the paper's data.
+        out: a folder for runs, tables and index.html, one page with all of them.
+        steps: steps per training run, to try things out; by default as many as the authors' epochs have.
+        pairs_per_batch: pairs per batch of each training run; by default the authors' own.
+        jobs: training runs at once; by default one per core, or one if a GPU trains.
+        compiled: compile networks if there is a C++ compiler.
     """
     need("torch", "train", "training")
     keep_memory_mapped()

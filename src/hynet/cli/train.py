@@ -1,8 +1,9 @@
-"""Train a network by a named recipe; any setting of the recipe can be changed.
+"""Train a network with a named recipe; any setting of the recipe can be changed.
 
 Example: hynet train hynet-cpu --data set/ --validate other/ --out run/ --minutes 60
          hynet train hynet-cpu --data mine/ --out run/ --minutes 10 --start-from model.safetensors
          hynet train --list
+
 Several processes: torchrun --nproc-per-node 2 -m hynet train hynet --data liberty/ --out run/
 """
 
@@ -27,7 +28,7 @@ from .other_recipes import OTHER_RECIPES
 from .progress import bar
 
 TrainingDevice = Annotated[
-    str | None, tyro.conf.arg(help="where it trains: cpu, cuda, cuda:1, mps; by default on a GPU if there is one.")
+    str | None, tyro.conf.arg(help="where to train: cpu, cuda, cuda:1, mps; by default a GPU if there is one.")
 ]
 
 
@@ -70,8 +71,9 @@ def _command(recipe: str, defaults: TrainConfig, args: Sequence[str]) -> Report:
             data: one or more patch sets to train on, mixed.
             out: the run folder: checkpoints, log, settings.
             validate: patch sets whose FPR@95 chooses best.pt; never give test sets here.
-            validate_on_training: allow a set that is also trained on; its FPR@95 says nothing of other photos.
-            resume: go on with the run in that folder, as if it had not stopped.
+            validate_on_training: allow a validation set that is also trained on; its FPR@95 says nothing about other
+                photos.
+            resume: continue the run in that folder, as if it had not stopped.
             config: the recipe's settings.
         """
         return _train(recipe, config, data, out, validate, resume, validate_on_training, device)

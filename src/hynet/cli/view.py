@@ -31,8 +31,8 @@ def run(
     Args:
         model: A folder with a COLMAP model: cameras, images and points3D.
         out: The file to write; view.html, or view.rrd with --rerun.
-        photos: The folder of the photos, for thumbnails at the cameras; by default that of `hynet reconstruct`.
-        max_points: The page shows at most so many, drawn at random.
+        photos: The folder of the photos, for thumbnails at the cameras; by default the one used by `hynet reconstruct`.
+        max_points: Maximum number of points on the page, drawn at random.
         rerun: Write a Rerun recording of all points in place of the page.
     """
     found = read_model(model)

@@ -1,4 +1,4 @@
-"""How features are made, as plain values: they can be written down, and sent to another process."""
+"""How features are made, as plain values that can be saved, and sent to another process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..errors import BadInput
 from . import MAX_KEYPOINTS, PhotoExtractor, open_extractor
 from .patchwise import LONGEST, Extractor
 
-# What only "patchwise" understands, by the names of the command's options
+# Settings that only "patchwise" understands -> the command's option
 PATCHWISE = {
     "detector": "detector",
     "descriptor": "model",
@@ -26,7 +26,7 @@ PATCHWISE = {
 
 @dataclass(frozen=True)
 class Settings:
-    """How a features file was made; kept in it, so that a second run does not mix two kinds."""
+    """How a features file was made; stored in it, so that a second run does not mix two kinds of features."""
 
     detector: str = "dog"
     descriptor: str = "default"
@@ -38,16 +38,16 @@ class Settings:
     spread: bool = True
     mask: str | None = None  # folder of masks, that of a/b.jpg named a/b.jpg.png as in COLMAP
     support: float | None = None  # None: as calibrated, or as the model was trained
-    weights: str | None = None  # fingerprint of the files of weights; filled in by extract_all
-    orientation: str = "auto"  # extract_all decides by what the photos show
+    weights: str | None = None  # fingerprint of the weights files; filled in by extract_all
+    orientation: str = "auto"  # for auto, extract_all looks at the photos and decides
     shape: str = "none"  # or "baumberg", "affine-network", or the path of a network such as AffNet
     extractor: str | None = None  # name, weights or features file of an extractor, in place of detector and descriptor
     precision: str | None = None  # of the stored descriptors: "float16" or "int8"; None: as they are, float32
-    device: str | None = None  # where the descriptor runs; says nothing about what the features are, so it is not kept
+    device: str | None = None  # where the descriptor runs; not stored, as it says nothing about the features themselves
 
     @property
     def patchwise(self) -> bool:
-        """Whether a detector and a descriptor make the features."""
+        """Whether the features are made by a detector and a descriptor."""
         return self.extractor in (None, "patchwise")
 
     def open_extractor(self) -> PhotoExtractor:
@@ -71,11 +71,11 @@ class Settings:
         )
 
     def asked_of_patchwise(self) -> list[str]:
-        """The options that only a detector and a descriptor understand, where they are not the defaults."""
+        """The options that only a detector and a descriptor understand, if they are not at their defaults."""
         defaults = {each.name: each.default for each in fields(self)}
         return [option for name, option in PATCHWISE.items() if getattr(self, name) != defaults[name]]
 
     def check_alone(self, extractor: str) -> None:
-        """Nothing was chosen that this extractor would pass over."""
+        """Refuse options that this extractor would ignore."""
         if asked := self.asked_of_patchwise():
             raise BadInput(f"{extractor} finds and describes keypoints by itself; leave out {', '.join(asked)}.")

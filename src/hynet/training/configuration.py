@@ -40,57 +40,57 @@ def of_the_loss() -> Any:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """One training run; saved whole inside every checkpoint. Strengths go from 0, off, to 1."""
+    """Settings of one training run, saved in full in every checkpoint. Strengths go from 0 (off) to 1."""
 
-    network: str = "hynet"  # a learnt one of DESCRIPTORS
-    norm: Literal["frn", "bn", "in", "bn-affine"] = "frn"  # of HyNet's layers; `bn` is the rivals' network
-    dropout: float = 0.3  # before the last convolution, of networks that have it
-    start: Literal["torch", "orthogonal"] = "torch"  # the first weights: PyTorch's own, or HardNet's
-    gain: float = 0.6  # of an orthogonal start
-    start_from: str | None = None  # weights to go on from, by path, or `default`; None starts from scratch
+    network: str = "hynet"  # a learnt network of DESCRIPTORS
+    norm: Literal["frn", "bn", "in", "bn-affine"] = "frn"  # in HyNet's layers; `bn` gives the rivals' network
+    dropout: float = 0.3  # before the last convolution, in networks that have it
+    start: Literal["torch", "orthogonal"] = "torch"  # initial weights: PyTorch's own, or HardNet's
+    gain: float = 0.6  # gain of the orthogonal initialisation
+    start_from: str | None = None  # weights to start from: a path, or `default`; None trains from scratch
     teacher: str | None = None  # a trained model, by name or path, that a loss such as `distilled` learns from
-    lessons: float = 1.0  # share of the run in which the teacher is asked; after it the loss goes on without
+    lessons: float = 1.0  # share of the run that uses the teacher; the rest of the run trains without it
     loss: str = "hynet"  # one of LOSSES
-    margin: float | None = of_the_loss()  # of the loss, as the next five; None: its own value
-    alpha: float | None = of_the_loss()  # how much of s in the hybrid similarity
+    margin: float | None = of_the_loss()  # of the loss; for this and the next five, None is the loss's own value
+    alpha: float | None = of_the_loss()  # weight of s in the hybrid similarity
     gamma: float | None = of_the_loss()  # weight of the norm regulariser
-    z: float | None = of_the_loss()  # 1 is the released form, 2.736 the paper's for alpha 2
+    z: float | None = of_the_loss()  # 1 is the released code's form, 2.736 the paper's for alpha 2
     sosr: float | None = of_the_loss()  # weight of the second-order term
-    level: float | None = of_the_loss()  # weight of the term that sets all pairs against one threshold, as FPR@95 does
-    loss_options: dict[str, float] = field(default_factory=dict)  # any other option of the loss: NAME VALUE ...
-    pairs_per_batch: int = 512  # two patches each, over all processes together
+    level: float | None = of_the_loss()  # weight of the term that holds all pairs to one threshold, as FPR@95 does
+    loss_options: dict[str, float] = field(default_factory=dict)  # any other options of the loss: NAME VALUE ...
+    pairs_per_batch: int = 512  # two patches each, summed over all processes
     pairs_per_epoch: int | None = None  # None: as many as the patches fill
     optimiser: Literal["adam", "sgd"] = "adam"
-    learning_rate: float = 0.01  # at its highest
-    momentum: float = 0.9  # of SGD, here and below
-    dampening: float = 0.0  # how much less a gradient counts than the momentum before it
+    learning_rate: float = 0.01  # peak value
+    momentum: float = 0.9  # of SGD
+    dampening: float = 0.0  # of SGD: the gradient is weighted by 1 minus this
     weight_decay: float = 0.0
-    # After the warm-up; linear and cosine end at zero, stepwise falls at the end of each of its stretches.
+    # After the warm-up; linear and cosine end at zero, stepwise drops after each of its stretches.
     schedule: Literal["constant", "linear", "cosine", "stepwise"] = "constant"
-    stretches: int = 30  # of stepwise: equal parts of the run
-    fall: float = 0.8  # of stepwise: the rate of a stretch, as a share of that before
+    stretches: int = 30  # of stepwise: number of equal parts of the run
+    fall: float = 0.8  # of stepwise: rate of a stretch relative to the one before
     warmup: float = 0.0  # share of the run in which the learning rate rises from zero
-    average: float = 0.0  # decay of the averaged weights that are validated and shipped; 0 ships the trained ones
-    epochs: int | None = 200  # the length of the run is its epochs, its steps or its minutes
+    average: float = 0.0  # decay of the averaged weights that are validated and saved; 0 saves the trained ones
+    epochs: int | None = 200  # length of the run: give epochs, steps or minutes
     steps: int | None = None
-    minutes: float | None = None  # by the clock; time between an interruption and --resume does not count
-    flips: bool = True  # turns by 90 degrees and flips, the same for both patches of a pair
-    jitter: float = 0.0  # each patch shifted, turned, scaled, stretched as detectors do; reads 64-pixel patches
+    minutes: float | None = None  # wall-clock time; the time between an interruption and --resume does not count
+    flips: bool = True  # 90-degree rotations and flips, the same for both patches of a pair
+    jitter: float = 0.0  # shifts, rotates, scales and stretches each patch, as detectors do; reads 64-pixel patches
     light: float = 0.0  # contrast and brightness
-    night: float = 0.0  # share of patches with another gamma; half as many in shadow, half as many at night
+    night: float = 0.0  # share of patches with another gamma; half as many get a shadow, half as many night
     blur: float = 0.0
     noise: float = 0.0
     jpeg: float = 0.0
-    balance: float = 0.0  # 0: every point equally often; 0.5: a scene by the root of its points; 1: scenes alike
-    together: int = 1  # so many neighbours of one reference image side by side in a batch: hard, certain negatives
-    hard: float = 0.0  # share of pairs that geometry calls hard, of points that have them; sets of `hynet patches` know
-    certain: bool = False  # only negatives that are known to be different points
+    balance: float = 0.0  # 0: all points equally often; 0.5: scenes by the root of their size; 1: scenes equally
+    together: int = 1  # neighbouring points of one reference image kept together in a batch: hard, certain negatives
+    hard: float = 0.0  # share of geometrically hard pairs, for points that have them; sets of `hynet patches` list them
+    certain: bool = False  # use only negatives that are known to be different points
     seed: int = 0
-    precision: Precision = "float32"  # of convolutions on a CPU; auto: what it is fast in
+    precision: Precision = "float32"  # precision of convolutions on a CPU; auto: bfloat16 if the CPU is fast in it
     compiled: bool = True  # on a CPU with a C++ compiler: the same mathematics, about twice as fast
-    validate_minutes: float | None = None  # None validates after each epoch
+    validate_minutes: float | None = None  # time between validations; None validates after each epoch
     checkpoint_minutes: float = 5.0
-    log_every: int = 10  # steps
+    log_every: int = 10  # steps between log lines
 
     def options_of_the_loss(self) -> dict[str, float]:
         """Those that are set; the loss itself says what it takes and within which bounds."""

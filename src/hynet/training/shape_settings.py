@@ -11,11 +11,11 @@ from .configuration import TrainConfig
 
 @dataclass(frozen=True)
 class ShapeConfig(TrainConfig):
-    """Pairs, light, schedule and length are those of any run; what it says of other networks and losses is not used."""
+    """Pairs, light, schedule and length are as in any run; settings of other networks and losses are not used."""
 
-    descriptor: str = "light"  # whose loss is minimised, by name or path; it is not trained
-    tilt: float = 2.5  # the most that a warp stretches, times as long as wide
-    turn: float = 0.1  # radians: the most that a warp turns
+    descriptor: str = "light"  # the descriptor whose loss is minimised, by name or path; it is not trained
+    tilt: float = 2.5  # maximum stretch by a warp, length over width
+    turn: float = 0.1  # maximum rotation by a warp, in radians
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -80,18 +80,18 @@ Protocol = Literal["published", "ours"]
 class EthOptions:
     """Whose keypoints, how many, and where the models go."""
 
-    # `published` is the benchmark's own pipeline (its keypoints, pairs and cameras where given, COLMAP as it comes);
-    # `ours` uses the true camera where it is known, and adjusts every model once more, robustly.
+    # `published` is the benchmark's own pipeline (its keypoints, pairs and cameras where given, COLMAP unchanged);
+    # `ours` uses the true camera where it is known, and runs one more, robust bundle adjustment on every model.
     protocol: Protocol = "published"
-    detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
-    max_keypoints: int = 8192  # per photo, at most
+    detector: tuple[str, ...] = ("dog",)  # finds keypoints for patch descriptors; each additional one adds rows
+    max_keypoints: int = 8192  # maximum per photo
     upright: bool = False  # short for orientation upright
-    # of patch descriptors: turned to where it gets brighter (gradient) or not (upright); auto: upright, but gradient in
-    # a folder where some photos were turned against others
+    # for patch descriptors: keypoints rotated to the dominant gradient direction (gradient) or not (upright); auto:
+    # upright, but gradient in a folder where some photos are rotated relative to others
     orientation: Literal["auto", "upright", "gradient"] = "auto"
-    shape: str = "none"  # of patch descriptors: none, baumberg, affine-network, or the path of a network
-    features: tuple[Path, ...] = ()  # features files in hloc's layout, each a row
-    # A folder for the models themselves, to look at with `hynet doctor` and `hynet view`; by default the cache.
+    shape: str = "none"  # for patch descriptors: none, baumberg, affine-network, or the path of a network
+    features: tuple[Path, ...] = ()  # features files in hloc's layout, one row each
+    # A folder for the models themselves, to inspect with `hynet doctor` and `hynet view`; by default the cache.
     work: Path | None = None
 
 

@@ -35,17 +35,17 @@ SPLITS = ("a", "b", "c", "full", "view", "illum")
 class HpatchesOptions:
     """Which split, scored how, with whose descriptors."""
 
-    # a, b, c, full, view or illum; by default a, or full where its sequences are not all there.
+    # a, b, c, full, view or illum; by default a, or full if some of a's sequences are missing.
     split: str | None = None
-    # `compatible` is the public Python code to the last quirk; `corrected` is the same, but equal distances are
-    # averaged over all orders, so that a constant descriptor is not rewarded.
+    # `compatible` reproduces the public Python code, quirks included; `corrected` is the same, but averages ties in
+    # distance over all orders, so that a constant descriptor is not rewarded.
     mode: Literal["corrected", "compatible"] = "corrected"
-    # Folder with the release's lists (verif_pos_split-a.csv ...); without it lists are drawn by its rules.
+    # Folder with the release's lists (verif_pos_split-a.csv ...); without it, lists are drawn by the same rules.
     tasks: Path | None = None
-    # Folders of anyone's descriptors in the public layout (SEQUENCE/ref.csv ...), scored as further rows.
+    # Folders of any descriptors in the public layout (SEQUENCE/ref.csv ...), scored as additional rows.
     csv: tuple[Path, ...] = ()
     write_csv: Path | None = None  # folder to write our descriptors to, in the public layout, one folder per model
-    seed: int = 0  # of the lists that are drawn, and of the patches that are cut from image sequences
+    seed: int = 0  # of drawn lists, and of patches cut from image sequences
 
 
 def evaluate(models: Sequence[Model], data: Path, options: HpatchesOptions, progress: Progress = silent) -> Evaluation:

@@ -49,21 +49,21 @@ class ImcOptions:
     """Which task, whose keypoints, and how they are matched."""
 
     task: Task = "stereo"  # pairs of photos; models from bags of 5, 10 and 25; or both tasks and their average
-    detector: tuple[str, ...] = ("dog",)  # finds the keypoints of patch descriptors; each further one adds rows
-    max_keypoints: int = 2048  # per photo, at most; 2,048 and 8,000 are the challenge's
+    detector: tuple[str, ...] = ("dog",)  # finds keypoints for patch descriptors; each additional one adds rows
+    max_keypoints: int = 2048  # maximum per photo; 2,048 and 8,000 are the challenge's
     upright: bool = False  # short for orientation upright
-    # of patch descriptors: turned to where it gets brighter (gradient) or not (upright); auto: upright, but gradient in
-    # a folder where some photos were turned against others
+    # for patch descriptors: keypoints rotated to the dominant gradient direction (gradient) or not (upright); auto:
+    # upright, but gradient in a folder where some photos are rotated relative to others
     orientation: Literal["auto", "upright", "gradient"] = "auto"
-    shape: str = "none"  # of patch descriptors: none, baumberg, affine-network, or the path of a network
-    # of methods without a matcher of their own: nearest is the challenge's, a ratio test in both directions
+    shape: str = "none"  # for patch descriptors: none, baumberg, affine-network, or the path of a network
+    # for methods without a matcher of their own: nearest is the challenge's, a ratio test in both directions
     matcher: Literal["consensus", "nearest"] = "consensus"
-    ratio: float | None = None  # of nearest, for all; by default each model's own, and 0.9 where it has none
-    known_cameras: bool = False  # stereo: fit the essential matrix with the true cameras, which the challenge does not
-    seeds: int = 1  # stereo: how often each pair is fitted; scores are averaged
-    bags: int | None = None  # multiview: the most bags of each size; by default 100, 50 and 25
-    features: tuple[Path, ...] = ()  # features files in hloc's layout, each a row
-    against: str | None = None  # the method that the others are compared with; by default rootsift, or the first
+    ratio: float | None = None  # for nearest, for all models; by default each model's own, or 0.9 if it has none
+    known_cameras: bool = False  # stereo: fit the essential matrix with the true cameras, unlike the challenge
+    seeds: int = 1  # stereo: number of times each pair is fitted; scores are averaged
+    bags: int | None = None  # multiview: maximum number of bags of each size; by default 100, 50 and 25
+    features: tuple[Path, ...] = ()  # features files in hloc's layout, one row each
+    against: str | None = None  # the method to compare the others with; by default rootsift, or the first
 
 
 def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress: Progress = silent) -> Evaluation:

@@ -17,13 +17,13 @@ class Ablation:
 
     study: str
     data: Sequence[Path]  # patch sets to train on, mixed
-    validate: Path  # the patch set that FPR@95 and margins come from
-    test: Path  # patch stacks of HPatches, or image sequences of which such stacks are cut
+    validate: Path  # the patch set for FPR@95 and the choice of margins
+    test: Path  # patch stacks of HPatches, or image sequences to cut such stacks from
     out: Path
     budget: Budget
-    pairs: int | None = None  # of `validate`, that FPR@95 is measured on; None: 100,000, or the most it lists
+    pairs: int | None = None  # of `validate`, to measure FPR@95 on; None: 100,000, or as many as it lists
     own_settings: bool = False
-    alphas: Sequence[float] | None = None  # of the grid, as the next; None: the usual four
+    alphas: Sequence[float] | None = None  # of the grid, like the next; None: the usual four
     margins: Sequence[float] | None = None
     jobs: int | None = None
 
