@@ -13,6 +13,6 @@ cat >> "$models/light.md" <<'CARD'
 
 ## Files
 
-`light.onnx`, to use, is in 8-bit integers; `light.safetensors`, to go on from (`--start-from light`), in floats. Apache-2.0 for the
-weights; the photos belong to their authors, and some were published for research or non-commercial use.
+`light.onnx`, for inference, is in 8-bit integers; `light.safetensors`, for further training (`--start-from light`), in float32.
+Apache-2.0 for the weights; the photos belong to their authors, and some were published for research or non-commercial use.
 CARD

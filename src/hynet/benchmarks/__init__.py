@@ -58,7 +58,7 @@ BENCHMARKS: dict[str, Benchmark] = with_plugins(
         "homography": _ours("homography", "matching end to end on image sequences with H_1_k"),
         "eth": _ours("eth.evaluate", "models of whole scenes from matches, the ETH benchmark (Table 2)"),
         "localization": _ours("localization", "poses of new photos in a reconstruction of others"),
-        "imc": _ours("imc.evaluate", "relative poses of photos, the Image Matching Challenge's stereo task (appendix)"),
+        "imc": _ours("imc.evaluate", "relative poses of photos, the Image Matching Challenge's tasks (appendix)"),
     },
     Benchmark,
 )
