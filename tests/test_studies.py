@@ -417,7 +417,7 @@ def test_an_ordering_shows_where_samples_and_seeds_agree(ours, rival, verdict):
     plan = replace(PLANS["losses"](), orderings=[Ordering("s_H", "L_A", "fpr95")])
     (judged,) = orderings.judged(plan, scores(s_H=ours, L_A=rival))
     assert judged.verdict == verdict
-    words = {"shows": "shows here", "reversed": "is reversed here", "open": "cannot be told here"}
+    words = {"shows": "holds here", "reversed": "is reversed here", "open": "is inconclusive here"}
     assert words[verdict] in judged.sentence
 
 
@@ -452,7 +452,7 @@ def test_one_sentence_names_what_shows_and_what_does_not():
     orderings_of = [("a", "b", "fpr95", "shows"), ("a", "c", "fpr95", "shows"), ("b", "c", "matching", "reversed")]
     verdicts = [orderings.Verdict(*each, "") for each in orderings_of]
     assert orderings.summed_up(verdicts) == (
-        "Of the paper's 3 orderings 2 show (a before b, c in FPR@95); 1 is reversed (b before c in mAP of matching)."
+        "Of the paper's 3 orderings 2 hold (a before b, c in FPR@95); 1 is reversed (b before c in mAP of matching)."
     )
 
 

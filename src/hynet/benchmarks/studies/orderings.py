@@ -1,4 +1,4 @@
-"""One sentence for each ordering of the paper: does it show here?"""
+"""One sentence for each ordering of the paper: does it hold here?"""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def _judge(ordering: Ordering, scores: Scores, by_paper: str) -> Verdict:
     if low * high > 0 and seeds_agree:
         verdict = "shows" if sign * found.difference > 0 else "reversed"
     told = {
-        "shows": "shows here",
+        "shows": "holds here",
         "reversed": "is reversed here",
-        "open": "cannot be told here" if low * high <= 0 else "cannot be told here, since seeds disagree",
+        "open": "is inconclusive here" if low * high <= 0 else "is inconclusive here: seeds disagree",
     }[verdict]
-    seeds = "" if repeated else "; one seed, so that chance in training is not known"
+    seeds = "" if repeated else "; one seed, so the variation between runs is not known"
     return Verdict(*named, verdict, f"{claim}: {told} ({measured}{seeds}).")
 
 
@@ -75,14 +75,14 @@ def best_cell(plan: Plan, scores: Scores) -> list[str]:
     low, high = found.interval
     return [
         f"{told}, ahead of the paper's best, {papers}, by {found.difference:.2f} [{low:+.2f}, {high:+.2f}]; chosen "
-        f"among {len(cells)} cells on the same samples, so that some of it is chance."
+        f"among {len(cells)} cells on the same samples, so some of the lead is chance."
     ]
 
 
 def summed_up(verdicts: Sequence[Verdict]) -> str:
     """All of them in one sentence."""
-    one = {"shows": "shows", "reversed": "is reversed", "open": "cannot be told", "missing": "was not measured"}
-    several = {"shows": "show", "reversed": "are reversed", "open": "cannot be told", "missing": "were not measured"}
+    one = {"shows": "holds", "reversed": "is reversed", "open": "is inconclusive", "missing": "was not measured"}
+    several = {"shows": "hold", "reversed": "are reversed", "open": "are inconclusive", "missing": "were not measured"}
     parts = []
     for verdict in one:
         if some := [each for each in verdicts if each.verdict == verdict]:

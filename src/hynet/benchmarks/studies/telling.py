@@ -107,7 +107,7 @@ def _on_the_way(trained: Mapping[str, Sequence[Ended]]) -> list[str]:
     told = []
     for name, curve in others:
         behind = sum(ours > theirs for ours, theirs in zip(first[1], curve, strict=False))
-        told.append(f"While training {name} is ahead of {first[0]} at {behind} of {len(curve)} looks.")
+        told.append(f"During training {name} is ahead of {first[0]} at {behind} of {len(curve)} checks.")
     return told
 
 
@@ -152,7 +152,7 @@ def _notes(plan: Plan, asked: Ablation, measured: Measured) -> list[str]:
         f"{len(scores.stacks.sequences)} sequences of {asked.test.name}{cut}.",
         "Intervals and differences: 95%, pairs (fpr95) and sequences (the others) resampled, the same for all rows; "
         "the mean of the seeds. *_spread: the best seed minus the worst.",
-        "An ordering shows, or is reversed, where the interval of the difference leaves out zero and every seed of one "
+        "An ordering holds, or is reversed, where the interval of the difference excludes zero and every seed of one "
         "row is better than every seed of the other.",
         f"The paper's: {plan.paper_source}. Its data and budget are others, so only the order can be compared.",
     ]
