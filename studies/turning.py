@@ -19,7 +19,7 @@ import numpy as np
 import hynet
 from hynet import images
 from hynet.datasets import scenes
-from hynet.extractors.standing import too_many, turns
+from hynet.extractors.standing import looks, matches_by_orientation, orient, turns_between
 from hynet.types import Array
 
 SHARES = (10, 15, 25)  # degrees
@@ -39,7 +39,8 @@ def turned(photo: Array, degrees: float) -> Array:
 
 def standing(found: list[scenes.Scene]) -> None:
     print(
-        f"| scene | truly beyond {SHARES} degrees | as seen | of how many pairs | orientation |\n|---|---|---|---|---|"
+        f"| scene | truly beyond {SHARES} degrees | as seen | of how many pairs | matches, oriented and upright "
+        "| orientation |\n|---|---|---|---|---|---|"
     )
     for scene in found:
         true = []
@@ -47,13 +48,15 @@ def standing(found: list[scenes.Scene]) -> None:
             R = scenes.second_from_first(*(scene.views[name].cam_from_world for name in pair)).rotation
             true.append(np.arctan2(R[1, 0] - R[0, 1], R[0, 0] + R[1, 1]))  # the nearest turn about the line of sight
         photos = [scene.views[name].photo for name in sorted(scene.views)]
-        seen = turns(photos)
+        looked = looks(photos)
+        seen = turns_between(looked)
         shares = [
             ", ".join(f"{np.mean(np.abs(np.degrees(each)) > angle):.2f}" for angle in SHARES) if len(each) else "none"
             for each in (true, seen)
         ]
-        orientation = "gradient" if too_many(seen) else "upright"
-        print(f"| {scene.name} | {shares[0]} | {shares[1]} | {len(seen)} | {orientation} |", flush=True)
+        counts = "{}, {}".format(*matches_by_orientation(looked))
+        orientation = "gradient" if orient(looked) else "upright"
+        print(f"| {scene.name} | {shares[0]} | {shares[1]} | {len(seen)} | {counts} | {orientation} |", flush=True)
 
 
 def main(data: Path, most: int = 3) -> None:

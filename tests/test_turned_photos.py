@@ -14,7 +14,7 @@ from hynet.datasets import synthetic
 from hynet.errors import BadInput
 from hynet.extractors.folder import extract_all
 from hynet.extractors.settings import Settings
-from hynet.extractors.standing import are_turned, orientation_of
+from hynet.extractors.standing import Seen, are_turned, orient, orientation_of
 from hynet.matchers.turning import turn
 
 SETTINGS = {"model": "rootsift", "max_keypoints": 600, "geometry": "homography"}
@@ -73,6 +73,26 @@ def test_a_collection_that_stands_is_told_from_one_with_a_turned_photo(scene, mo
 def test_a_collection_whose_photos_lean_a_little_each_counts_as_turned(scene, model):
     assert are_turned([turned(scene.photos[0], degrees) for degrees in (0, 12, 24)], model)
     assert not are_turned([turned(scene.photos[0], degrees) for degrees in (0, 3, 6)], model)
+
+
+def test_photos_that_do_not_show_how_they_are_turned_are_oriented_where_that_matches_better():
+    random = np.random.default_rng(0)
+    alike = random.normal(size=(40, 128))
+
+    def unit(rows: np.ndarray) -> np.ndarray:
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    def photos(oriented_match: bool) -> list[Seen]:
+        """Three, whose matches agree on no change of angle."""
+        found = []
+        for _ in range(3):
+            matching, other = unit(alike + 0.1 * random.normal(size=alike.shape)), unit(random.normal(size=alike.shape))
+            oriented, upright = (matching, other) if oriented_match else (other, matching)
+            found.append(Seen(oriented, random.uniform(-np.pi, np.pi, len(alike)), upright))
+        return found
+
+    assert orient(photos(oriented_match=True))
+    assert not orient(photos(oriented_match=False))
 
 
 def test_extract_settles_the_orientation_once_for_a_collection(scene, tmp_path):

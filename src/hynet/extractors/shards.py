@@ -19,7 +19,6 @@ from ..images import Content
 from ..system import fingerprints
 from ..system.files import whole
 from ..system.processes import one_by_one
-from ..types import Array
 from . import PhotoExtractor
 from .collection import IndexRow, write_rows
 from .folder import weights_of
@@ -27,7 +26,7 @@ from .hloc_file import columns, open_features, reading, write_settings
 from .manifest import fetched
 from .masking import extract_unmasked
 from .settings import Settings
-from .standing import look
+from .standing import Seen, look
 
 EXTRACT = f"{__name__}:extract_batch"
 RECHECK = f"{__name__}:recheck"
@@ -178,9 +177,9 @@ def assemble(made: Made, shards: Sequence[Shard]) -> list[str]:
     return [shard.file.name for shard in shards]
 
 
-def look_at(model: str, photos: Sequence[ListedPhoto]) -> list[tuple[Array, Array] | None]:
+def look_at(model: str, photos: Sequence[ListedPhoto]) -> list[Seen | None]:
     """What tells whether photos were turned."""
-    found: list[tuple[Array, Array] | None] = []
+    found: list[Seen | None] = []
     for photo in one_by_one(photos):
         try:
             found.append(look(fetched(photo.address), model))

@@ -1,13 +1,15 @@
 """Whether the photos of a collection stand alike, or some were turned: features of one photo do not know the others.
 
 A few keypoints of some photos are described with their gradient's orientation, which any turn leaves alike. Where two
-photos show the same thing, their matches agree on one change of angle, which is the turn between them.
+photos show the same thing, their matches agree on one change of angle, which is the turn between them. Pairs that show
+too little for that still tell whether oriented or upright keypoints match better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -28,6 +30,16 @@ AGREE, CHANCE = 10, 3.0  # matches of one change of angle, and times as many as 
 # much. One photo of 24 turned is in a twelfth of them; where many lean a little, pairs that turned more were not even
 # recognised. docs/matching.md has the scenes these were chosen by.
 TOO_MANY = {np.radians(25): 0.05, np.radians(10): 0.3}
+RATIO, FEW = 0.85, 10  # of a match that counts where orientations are compared, and matches of a pair that does
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a look at a photo shows."""
+
+    oriented: Array  # (N, D) descriptors of keypoints turned to their gradient, and ...
+    angle: Array  # ... (N,) radians, how far
+    upright: Array  # (M, D) descriptors of the same places, not turned
 
 
 def looking_model(descriptor: str) -> str:
@@ -42,7 +54,13 @@ def orientation_of(photos: Sequence[Any], model: str = "default", progress: Prog
 
 def are_turned(photos: Sequence[Any], model: str = "default", progress: Progress = silent) -> bool:
     """Whether some photos were turned against others by more than upright keypoints bear; no evidence is no."""
-    return too_many(turns(photos, model, progress))
+    return orient(looks(photos, model, progress))
+
+
+def orient(seen: Sequence[Seen]) -> bool:
+    """Whether the photos that were looked at are turned too much, or match better with oriented keypoints."""
+    oriented, upright = matches_by_orientation(seen)
+    return oriented > upright or too_many(turns_between(seen))
 
 
 def too_many(found: Array) -> bool:
@@ -50,23 +68,24 @@ def too_many(found: Array) -> bool:
     return len(found) > 0 and any(np.mean(np.abs(found) > angle) > share for angle, share in TOO_MANY.items())
 
 
-def turns(photos: Sequence[Any], model: str = "default", progress: Progress = silent) -> Array:
-    """Radians between the photos of each pair that shows how it was turned; of many photos, some are looked at."""
+def looks(photos: Sequence[Any], model: str = "default", progress: Progress = silent) -> list[Seen]:
+    """A look at each photo that can be read; of many photos, at some."""
 
-    def seen(k: int) -> tuple[Array, Array] | None:
+    def seen(k: int) -> Seen | None:
         try:
             return look(photos[k], model)
         except BadInput:  # who extracts will say so
             return None
 
-    _looking(model)  # opened once, for all threads
+    for orientation in ("gradient", "upright"):
+        _looking(model, orientation)  # opened once, for all threads
     some, looked = some_of(len(photos)), []
     with ThreadPoolExecutor(len(cores())) as pool:
         for done, each in enumerate(pool.map(seen, some), start=1):
             progress(done, len(some), LOOKING)
             if each is not None:
                 looked.append(each)
-    return turns_between(looked)
+    return looked
 
 
 def some_of(count: int) -> Array:
@@ -74,29 +93,57 @@ def some_of(count: int) -> Array:
     return np.unique(np.linspace(0, count - 1, min(PHOTOS, count)).astype(int))
 
 
-def look(photo: Any, model: str = "default") -> tuple[Array, Array]:
-    """Descriptors (N, D) and angles (N,) of a few keypoints of a photo, whatever `images.read` takes."""
-    extract = _looking(model)
+def look(photo: Any, model: str = "default") -> Seen:
+    """A few keypoints of a photo, whatever `images.read` takes."""
     image = images.shrink(images.read(photo), LONGEST)[0]
-    found = extract.describe(image, extract.detect(image))
-    return found.descriptors, found.keypoints.angle
+    oriented, upright = (
+        extract.describe(image, extract.detect(image))
+        for extract in (_looking(model, orientation) for orientation in ("gradient", "upright"))
+    )
+    return Seen(oriented.descriptors, oriented.keypoints.angle, upright.descriptors)
 
 
-def turns_between(seen: Sequence[tuple[Array, Array]]) -> Array:
-    """The same as `turns`, of photos that were looked at."""
-    found = []
-    for k, (descriptors, angle) in enumerate(seen[:-1]):
-        others, angles = zip(*seen[k + 1 :], strict=True)
-        # One product with all that follow: of many small ones, the threads mostly wait for each other.
-        likeness = descriptors @ np.concatenate(others).T
-        parts = np.split(likeness, np.cumsum([len(other) for other in others])[:-1], axis=1)
-        found += [_turn(part, angle, other) for part, other in zip(parts, angles, strict=True)]
+def turns_between(seen: Sequence[Seen]) -> Array:
+    """Radians between the photos of each pair that shows how it was turned."""
+    angles = [each.angle for each in seen]
+    likenesses = _likenesses([each.oriented for each in seen])
+    found = [_turn(likeness, angles[first], angles[second]) for first, second, likeness in likenesses]
     return np.array([turn for turn in found if turn is not None])
 
 
-@lru_cache(maxsize=1)
-def _looking(model: str) -> Extractor:
-    return Extractor("dog", model, KEYPOINTS, orientation="gradient", longest=LONGEST)
+def matches_by_orientation(seen: Sequence[Seen]) -> tuple[int, int]:
+    """How many matches oriented and upright keypoints have, in all pairs that show the same thing."""
+    oriented, upright = (
+        np.array([_distinctive(likeness) for _, _, likeness in _likenesses(descriptors)])
+        for descriptors in ([each.oriented for each in seen], [each.upright for each in seen])
+    )
+    telling = np.maximum(oriented, upright) >= FEW
+    return int(oriented[telling].sum()), int(upright[telling].sum())
+
+
+def _likenesses(descriptors: Sequence[Array]) -> Iterator[tuple[int, int, Array]]:
+    """Every pair of photos, and the products of their descriptors (N, M)."""
+    for first, own in enumerate(descriptors[:-1]):
+        others = descriptors[first + 1 :]
+        # One product with all that follow: of many small ones, the threads mostly wait for each other.
+        likeness = own @ np.concatenate(others).T
+        parts = np.split(likeness, np.cumsum([len(other) for other in others])[:-1], axis=1)
+        yield from ((first, second, part) for second, part in enumerate(parts, start=first + 1))
+
+
+def _distinctive(likeness: Array) -> int:
+    """How many mutual nearest neighbours are clearly nearer than the runner-up."""
+    if min(likeness.shape) < 2:
+        return 0
+    best = likeness.argmax(1)
+    rows = np.flatnonzero(likeness.argmax(0)[best] == np.arange(len(likeness)))
+    runner_up, nearest = np.partition(likeness[rows], -2, axis=1)[:, -2:].T
+    return int((1 - nearest < RATIO**2 * (1 - runner_up)).sum())  # of unit vectors, d^2 = 2 (1 - s)
+
+
+@lru_cache(maxsize=2)
+def _looking(model: str, orientation: str) -> Extractor:
+    return Extractor("dog", model, KEYPOINTS, orientation=orientation, longest=LONGEST)
 
 
 def _turn(likeness: Array, first_angle: Array, second_angle: Array) -> float | None:
