@@ -114,7 +114,7 @@ printed, in a folder where `data` holds real photos that were never trained on (
 patches, 19 photos of two scenes of the challenge, 19 of Strecha's) and `weights` the published weights of others
 (TFeat, HardTFeat, DesDis, MKD, ALIKED, XFeat, LighterGlue). Nothing is chosen by these numbers. `random` and
 `constant` know nothing: a protocol that likes them is broken. The paper's numbers stand in a table only where the data
-is the paper's, else in a note under it. The rows of `default` and `default-float` are of the weights that shipped before
+is the paper's, else in a note under it. The rows of `default` and `default-float` are of the weights shipped before
 (`default` 1); the [card](cards.md) has what today's reach. `default-float` was called `default` when most of these
 tables were made, and `default` was called `default-int8`; the tables have the names of today.
 
