@@ -4,8 +4,8 @@ Usage: python studies/mixed_weights.py OUT.safetensors FILE SHARE [FILE SHARE ..
 
 What goes on from trained weights and learns new scenes forgets a little of the old ones: between such weights lies a
 network that is better than each on scenes that none has seen (docs/training-log.md). Shares add up to 1. With --patches
-the mean and variance of the last BatchNorm are measured again, on patches of a training set and without the dropout
-of training before it, which widens them.
+the mean and variance of the last BatchNorm are measured again, on patches of a training set, without the dropout of
+training, in batches of patches that lie side by side in the set: the variance is that within a scene or two.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def measured_again(weights: dict[str, torch.Tensor], patches: str) -> dict[str, 
     norm.momentum = None  # the mean over all batches
     norm.train()
     with torch.inference_mode():
-        for some in np.array_split(rows, len(rows) // AT_ONCE):
+        for some in np.array_split(rows, max(1, len(rows) // AT_ONCE)):
             network(torch.from_numpy(np.ascontiguousarray(found.patches[some]))[:, None].float())
     return network.state_dict()
 

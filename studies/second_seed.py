@@ -7,7 +7,7 @@ Usage: python studies/second_seed.py FIRST.json SETS STACKS OUT      run it agai
 
 `hynet ablate components --seeds 2` trains both where the runs of the first are still there; this is for when only its
 table is left. Of the first seed no resampled values are left either, so intervals are the means of both seeds' ends: as
-wide as if the two moved together, which is at least as wide as the interval of their mean.
+wide as if the two moved together, which is about as wide as the interval of their mean, or wider.
 """
 
 from __future__ import annotations
@@ -96,6 +96,8 @@ def train(asked: Ablation, margins: Mapping[str, Mapping[str, float]]) -> dict[s
 def main(first_file: Path, sets: Path, stacks: Path, out: Path, jobs: int | None) -> None:
     first = json.loads(first_file.read_text())
     told = first["details"]
+    if told["seeds"] != 1:
+        raise SystemExit(f"{first_file} is of {told['seeds']} seeds; give the table of the first alone.")
     budget = Budget(told["steps"], told["pairs_per_batch"], seeds=2, precision="auto")
     asked = Ablation("components", [sets / "open"], sets / "choose", stacks, out, budget, pairs=10_000, jobs=jobs)
     keep_memory_mapped()

@@ -82,17 +82,20 @@ def test_photos_that_do_not_show_how_they_are_turned_are_oriented_where_that_mat
     def unit(rows: np.ndarray) -> np.ndarray:
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
-    def photos(oriented_match: bool) -> list[Seen]:
-        """Three, whose matches agree on no change of angle."""
-        found = []
-        for _ in range(3):
-            matching, other = unit(alike + 0.1 * random.normal(size=alike.shape)), unit(random.normal(size=alike.shape))
-            oriented, upright = (matching, other) if oriented_match else (other, matching)
-            found.append(Seen(oriented, random.uniform(-np.pi, np.pi, len(alike)), upright))
-        return found
+    def described(matching: int) -> np.ndarray:
+        """As many descriptors are those of the other photos, but for noise; the rest have no counterpart."""
+        mine = random.normal(size=alike.shape)
+        mine[:matching] = alike[:matching] + 0.1 * random.normal(size=(matching, 128))
+        return unit(mine)
 
-    assert orient(photos(oriented_match=True))
-    assert not orient(photos(oriented_match=False))
+    def photos(oriented: int, upright: int) -> list[Seen]:
+        """Three with so many matches, which agree on no change of angle."""
+        angles = random.uniform(-np.pi, np.pi, (3, len(alike)))
+        return [Seen(described(oriented), angle, described(upright)) for angle in angles]
+
+    assert orient(photos(oriented=40, upright=10))
+    assert not orient(photos(oriented=10, upright=40))
+    assert not orient(photos(oriented=22, upright=20)), "two matches a pair may be chance"
 
 
 def test_extract_settles_the_orientation_once_for_a_collection(scene, tmp_path):

@@ -39,7 +39,7 @@ class Seen:
 
     oriented: Array  # (N, D) descriptors of keypoints turned to their gradient, and ...
     angle: Array  # ... (N,) radians, how far
-    upright: Array  # (M, D) descriptors of the same places, not turned
+    upright: Array  # (M, D) descriptors of as many keypoints, not turned: a place with two orientations takes two of N
 
 
 def looking_model(descriptor: str) -> str:
@@ -53,14 +53,15 @@ def orientation_of(photos: Sequence[Any], model: str = "default", progress: Prog
 
 
 def are_turned(photos: Sequence[Any], model: str = "default", progress: Progress = silent) -> bool:
-    """Whether some photos were turned against others by more than upright keypoints bear; no evidence is no."""
+    """Whether oriented keypoints suit the photos better than upright ones; no evidence is no."""
     return orient(looks(photos, model, progress))
 
 
 def orient(seen: Sequence[Seen]) -> bool:
     """Whether the photos that were looked at are turned too much, or match better with oriented keypoints."""
     oriented, upright = matches_by_orientation(seen)
-    return oriented > upright or too_many(turns_between(seen))
+    by_chance = 2 * np.sqrt(oriented + upright)  # two standard deviations of the difference, were both alike
+    return bool(oriented > upright + by_chance) or too_many(turns_between(seen))
 
 
 def too_many(found: Array) -> bool:
@@ -77,8 +78,7 @@ def looks(photos: Sequence[Any], model: str = "default", progress: Progress = si
         except BadInput:  # who extracts will say so
             return None
 
-    for orientation in ("gradient", "upright"):
-        _looking(model, orientation)  # opened once, for all threads
+    _looking(model)  # opened once, for all threads
     some, looked = some_of(len(photos)), []
     with ThreadPoolExecutor(len(cores())) as pool:
         for done, each in enumerate(pool.map(seen, some), start=1):
@@ -95,11 +95,10 @@ def some_of(count: int) -> Array:
 
 def look(photo: Any, model: str = "default") -> Seen:
     """A few keypoints of a photo, whatever `images.read` takes."""
+    extract = _looking(model)
     image = images.shrink(images.read(photo), LONGEST)[0]
-    oriented, upright = (
-        extract.describe(image, extract.detect(image))
-        for extract in (_looking(model, orientation) for orientation in ("gradient", "upright"))
-    )
+    found = extract.detect_upright(image)
+    oriented, upright = (extract.describe(image, each) for each in (extract.orient(image, found), found))
     return Seen(oriented.descriptors, oriented.keypoints.angle, upright.descriptors)
 
 
@@ -142,8 +141,8 @@ def _distinctive(likeness: Array) -> int:
 
 
 @lru_cache(maxsize=2)
-def _looking(model: str, orientation: str) -> Extractor:
-    return Extractor("dog", model, KEYPOINTS, orientation=orientation, longest=LONGEST)
+def _looking(model: str) -> Extractor:
+    return Extractor("dog", model, KEYPOINTS, orientation="gradient", longest=LONGEST)
 
 
 def _turn(likeness: Array, first_angle: Array, second_angle: Array) -> float | None:
