@@ -5,6 +5,7 @@
 #   START  weights to go on from, such as default.safetensors
 # CORE=1 studies/long_run.sh ...      on another core than the first
 set -euo pipefail
+if [ $# -ne 4 ]; then echo "usage: studies/long_run.sh OPEN START OUT MINUTES" >&2; exit 2; fi
 resume=()
 if [ -e "$3/last.pt" ]; then resume=(--resume); fi
 # jitter: half-way between what earlier runs had, of which 0.3 lost planes and 0.8 lost FPR@95; no --night, which cost planes

@@ -56,7 +56,10 @@ if __name__ == "__main__":
     asked = parser.parse_args()
     if len(asked.mixed) % 2:
         parser.error("give a share behind each file.")
-    files, shares = asked.mixed[::2], [float(share) for share in asked.mixed[1::2]]
+    try:
+        files, shares = asked.mixed[::2], [float(share) for share in asked.mixed[1::2]]
+    except ValueError as error:
+        parser.error(f"a share is a number ({error}).")
     if abs(sum(shares) - 1) > 1e-6:
         parser.error(f"the shares must add up to 1, got {sum(shares):g}.")
     main(asked.out, files, shares, asked.patches)

@@ -121,7 +121,8 @@ def run(
         raise BadInput(f"a cluster makes a collection, not one file; give --out a folder, such as {Path(out).stem}/.")
     with bar() as progress:
         done = extract_all(photos, out, settings, jobs=jobs or len(cores()), overwrite=overwrite, progress=progress)
-    lines = [f"{out} holds the features of {done.photos} photos, {done.new} of them new."]
+    photos_told = "1 photo" if done.photos == 1 else f"{done.photos} photos"
+    lines = [f"{out} holds the features of {photos_told}, {done.new} of them new."]
     if done.unreadable:
         lines += [f"{len(done.unreadable)} could not be read:", *(f"  {why}" for why in done.unreadable.values())]
     data = {"out": str(out), "photos": done.photos, "new": done.new, "unreadable": dict(done.unreadable)}
