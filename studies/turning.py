@@ -19,7 +19,7 @@ import numpy as np
 import hynet
 from hynet import images
 from hynet.datasets import scenes
-from hynet.extractors.standing import looks, matches_by_orientation, orient, turns_between
+from hynet.extractors.standing import better_oriented, looks, matches_by_orientation, turns_between
 from hynet.types import Array
 
 SHARES = (10, 15, 25)  # degrees
@@ -55,7 +55,7 @@ def standing(found: list[scenes.Scene]) -> None:
             for each in (true, seen)
         ]
         counts = "{}, {}".format(*matches_by_orientation(looked))
-        orientation = "gradient" if orient(looked) else "upright"
+        orientation = "gradient" if better_oriented(looked) else "upright"
         print(f"| {scene.name} | {shares[0]} | {shares[1]} | {len(seen)} | {counts} | {orientation} |", flush=True)
 
 

@@ -14,7 +14,7 @@ from hynet.datasets import synthetic
 from hynet.errors import BadInput
 from hynet.extractors.folder import extract_all
 from hynet.extractors.settings import Settings
-from hynet.extractors.standing import Seen, are_turned, orient, orientation_of
+from hynet.extractors.standing import Seen, are_turned, better_oriented, orientation_of
 from hynet.matchers.turning import turn
 
 SETTINGS = {"model": "rootsift", "max_keypoints": 600, "geometry": "homography"}
@@ -93,9 +93,9 @@ def test_photos_that_do_not_show_how_they_are_turned_are_oriented_where_that_mat
         angles = random.uniform(-np.pi, np.pi, (3, len(alike)))
         return [Seen(described(oriented), angle, described(upright)) for angle in angles]
 
-    assert orient(photos(oriented=40, upright=10))
-    assert not orient(photos(oriented=10, upright=40))
-    assert not orient(photos(oriented=22, upright=20)), "two matches a pair may be chance"
+    assert better_oriented(photos(oriented=40, upright=10))
+    assert not better_oriented(photos(oriented=10, upright=40))
+    assert not better_oriented(photos(oriented=22, upright=20)), "two matches a pair may be chance"
 
 
 def test_extract_settles_the_orientation_once_for_a_collection(scene, tmp_path):

@@ -26,7 +26,7 @@ from .manifest import find_addresses
 from .patchwise import Extractor
 from .settings import Settings
 from .shards import LOOK, ListedPhoto, Made
-from .standing import LOOKING, looking_model, orient, some_of
+from .standing import LOOKING, better_oriented, looking_model, some_of
 from .todo import Listed, Todo, find_changed, work
 
 TOGETHER = 16  # photos in a batch at most: what a worker that is killed loses
@@ -120,7 +120,7 @@ def _orientation(named: Mapping[str, str], model: str, cluster: Cluster, watchdo
         if not isinstance(result, Failed) and result[0] is not None:
             seen[batch.items[0].place] = result[0]
         progress(len(seen), len(photos), LOOKING)
-    return "gradient" if orient([seen[place] for place in sorted(seen)]) else "upright"
+    return "gradient" if better_oriented([seen[place] for place in sorted(seen)]) else "upright"
 
 
 def _claim(out: Path, before: str | None, settings: Settings, overwrite: bool) -> None:

@@ -54,10 +54,10 @@ def orientation_of(photos: Sequence[Any], model: str = "default", progress: Prog
 
 def are_turned(photos: Sequence[Any], model: str = "default", progress: Progress = silent) -> bool:
     """Whether oriented keypoints suit the photos better than upright ones; no evidence is no."""
-    return orient(looks(photos, model, progress))
+    return better_oriented(looks(photos, model, progress))
 
 
-def orient(seen: Sequence[Seen]) -> bool:
+def better_oriented(seen: Sequence[Seen]) -> bool:
     """Whether the photos that were looked at are turned too much, or match better with oriented keypoints."""
     oriented, upright = matches_by_orientation(seen)
     by_chance = 2 * np.sqrt(oriented + upright)  # two standard deviations of the difference, were both alike
@@ -134,10 +134,16 @@ def _distinctive(likeness: Array) -> int:
     """How many mutual nearest neighbours are clearly nearer than the runner-up."""
     if min(likeness.shape) < 2:
         return 0
-    best = likeness.argmax(1)
-    rows = np.flatnonzero(likeness.argmax(0)[best] == np.arange(len(likeness)))
+    rows, _ = _mutual(likeness)
     runner_up, nearest = np.partition(likeness[rows], -2, axis=1)[:, -2:].T
     return int((1 - nearest < RATIO**2 * (1 - runner_up)).sum())  # of unit vectors, d^2 = 2 (1 - s)
+
+
+def _mutual(likeness: Array) -> tuple[Array, Array]:
+    """Rows (K,) and columns (K,) that are each other's nearest."""
+    best = likeness.argmax(1)
+    rows = np.flatnonzero(likeness.argmax(0)[best] == np.arange(len(likeness)))
+    return rows, best[rows]
 
 
 @lru_cache(maxsize=2)
@@ -149,9 +155,8 @@ def _turn(likeness: Array, first_angle: Array, second_angle: Array) -> float | N
     """The change of angle, from -pi to pi, that mutual nearest neighbours agree on; None where they do not."""
     if not likeness.size:
         return None
-    best = likeness.argmax(1)
-    rows = np.flatnonzero(likeness.argmax(0)[best] == np.arange(len(likeness)))
-    change = (second_angle[best[rows]] - first_angle[rows]) % (2 * np.pi)
+    rows, columns = _mutual(likeness)
+    change = (second_angle[columns] - first_angle[rows]) % (2 * np.pi)
     apart = np.pi - np.abs(np.abs(change[:, None] - change[None]) - np.pi)  # the shorter way around
     agree = (apart < WINDOW).sum(1)
     if not len(rows) or agree.max() < max(AGREE, CHANCE * len(rows) * WINDOW / np.pi):
