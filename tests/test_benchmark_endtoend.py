@@ -275,9 +275,7 @@ def test_a_pose_whose_points_are_all_farther_than_fifty_baselines_is_scored_as_o
     assert in_front == 0  # what it would reject
     found = geometry.pose_from_fundamental(F, a, b, first_K=K, second_K=K)
     assert geometry.pose_error(found, Pose(rotation, translation[:, 0])) == 0
-    rows = np.column_stack([np.arange(60)] * 2)
-    features_of = tuple(features(each, np.eye(60)) for each in (a, b))
-    assert stereo.pose_errors(rows, features_of, views, seeds=1)[0] != stereo.FAILED
+    assert stereo.pose_errors(a, b, views, seeds=1)[0] != stereo.FAILED
 
 
 def test_known_cameras_give_the_pose_of_points_on_a_plane_and_wrong_ones_do_not():
@@ -291,13 +289,11 @@ def test_known_cameras_give_the_pose_of_points_on_a_plane_and_wrong_ones_do_not(
     seen = points @ K.T, (points @ turned.T + moved.translation) @ K.T
     a, b = (each[:, :2] / each[:, 2:] for each in seen)
     b[60:] = rng.uniform(0, 600, (20, 2))  # wrong matches
-    rows = np.column_stack([np.arange(80)] * 2)
-    features_of = tuple(features(each, np.eye(80)) for each in (a, b))
 
     def error(focal: float) -> float:
         camera = np.diag([focal, focal, 1.0]) + np.array([[0, 0, 320.0], [0, 0, 240], [0, 0, 0]])
         views = View(Path("a"), camera, Pose(np.eye(3), np.zeros(3))), View(Path("b"), camera, moved)
-        return stereo.pose_errors(rows, features_of, views, seeds=1, known_cameras=True)[0]
+        return stereo.pose_errors(a, b, views, seeds=1, known_cameras=True)[0]
 
     assert error(800) < 0.1
     assert error(1600) > 1

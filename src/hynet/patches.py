@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import cv2
 import numpy as np
 
@@ -19,45 +17,59 @@ TILE_ROWS = 16_384  # of the patches of one call under each other: memory is bou
 
 def cut(image: Array, keypoints: Keypoints, size: int = 32, support: float = SUPPORT_SIGMAS) -> Array:
     """Patches (N, size, size) uint8, each turned and scaled by its frame. Beyond the photo its border goes on."""
-    if image.ndim != 2 or image.dtype != np.uint8 or image.size == 0:
-        raise BadInput(f"patches are cut from (H, W) uint8 grey, got {image.shape} {image.dtype}; use images.read.")
-    if max(image.shape) > MAX_SIDE:
-        raise BadInput(
-            f"patches are cut from photos of at most {MAX_SIDE} pixels a side, got {image.shape}; shrink it."
-        )
-    frames = keypoints.frames.astype(np.float64)
-    if not np.isfinite(frames).all():
-        raise BadInput("keypoint frames hold NaN or infinity; leave those keypoints out.")
-    frames[:, :, :2] *= support / size  # the unit is now one pixel of the patch
-    patches = np.empty((len(frames), size, size), np.uint8)
-    levels, per_tile = _levels(frames, image.shape), max(1, TILE_ROWS // size)
-    for level, pixels in enumerate(_pyramid(image, levels.max(initial=0))):
-        rows = np.flatnonzero(levels == level)
-        for start in range(0, len(rows), per_tile):
-            tile = rows[start : start + per_tile]
-            patches[tile] = _sample(pixels, frames[tile] / 2**level, size)
-    return patches
+    return Pyramid(image).cut(keypoints.frames.astype(np.float64), size, support)
 
 
-def _levels(frames: Array, shape: tuple[int, ...]) -> Array:
-    """The pyramid level (N,) whose pixels are nearest in size to those of the patch along its longer axis."""
-    (a, b), (c, d) = frames[:, :, :2].transpose(1, 2, 0)
-    squares, area = a * a + b * b + c * c + d * d, a * d - b * c
-    step = np.sqrt((squares + np.sqrt(np.maximum(squares**2 - 4 * area**2, 0))) / 2)  # the larger singular value
-    smallest = int(np.log2(min(shape)))  # halving goes no further
-    return np.clip(np.rint(np.log2(np.maximum(step, 1e-9))), 0, smallest).astype(np.int64)
+class Pyramid:
+    """A photo and smaller copies of it, each half of the one before: made once, however often patches are cut."""
+
+    def __init__(self, image: Array) -> None:
+        if image.ndim != 2 or image.dtype != np.uint8 or image.size == 0:
+            raise BadInput(f"patches are cut from (H, W) uint8 grey, got {image.shape} {image.dtype}; use images.read.")
+        if max(image.shape) > MAX_SIDE:
+            raise BadInput(
+                f"patches are cut from photos of at most {MAX_SIDE} pixels a side, got {image.shape}; shrink it."
+            )
+        self._copies = [image]
+
+    def cut(self, frames: Array, size: int, support: float, levels: Array | None = None) -> Array:
+        """Patches (N, size, size) uint8 of frames (N, 2, 3); levels as `levels` gives them, or None for those."""
+        if not np.isfinite(frames).all():
+            raise BadInput("keypoint frames hold NaN or infinity; leave those keypoints out.")
+        if levels is None:
+            levels = self.levels(frames, size, support)
+        frames = _in_patch_pixels(frames, size, support)
+        patches = np.empty((len(frames), size, size), np.uint8)
+        per_tile = max(1, TILE_ROWS // size)
+        for level in range(levels.max(initial=-1) + 1):
+            rows = np.flatnonzero(levels == level)
+            for start in range(0, len(rows), per_tile):
+                tile = rows[start : start + per_tile]
+                patches[tile] = _sample(self._copy(level), frames[tile] / 2**level, size)
+        return patches
+
+    def levels(self, frames: Array, size: int, support: float) -> Array:
+        """The copy (N,) whose pixels are nearest in size to those of the patch along its longer axis."""
+        (a, b), (c, d) = _in_patch_pixels(frames, size, support)[:, :, :2].transpose(1, 2, 0)
+        squares, area = a * a + b * b + c * c + d * d, a * d - b * c
+        step = np.sqrt((squares + np.sqrt(np.maximum(squares**2 - 4 * area**2, 0))) / 2)  # the larger singular value
+        smallest = int(np.log2(min(self._copies[0].shape)))  # halving goes no further
+        return np.clip(np.rint(np.log2(np.maximum(step, 1e-9))), 0, smallest).astype(np.int64)
+
+    def _copy(self, level: int) -> Array:
+        """Level 0 is the photo; the others are in floats, since rounding every one of them would add up."""
+        while len(self._copies) <= level:
+            larger = self._copies[-1].astype(np.float32, copy=False)
+            # Pixel (0, 0) stays where it is, so a position at level k is the position in the photo divided by 2^k.
+            self._copies.append(cv2.pyrDown(larger, borderType=cv2.BORDER_REPLICATE))
+        return self._copies[level]
 
 
-def _pyramid(image: Array, top: int) -> Iterator[Array]:
-    """Level 0 as it is; the others in floats, since rounding every level would add up."""
-    yield image
-    if not top:
-        return
-    pixels: Array = image.astype(np.float32)
-    for _ in range(top):
-        # Pixel (0, 0) stays where it is, so a position at level k is the position in the photo divided by 2^k.
-        pixels = cv2.pyrDown(pixels, borderType=cv2.BORDER_REPLICATE)
-        yield pixels
+def _in_patch_pixels(frames: Array, size: int, support: float) -> Array:
+    """Frames whose unit is one pixel of the patch, instead of one sigma."""
+    frames = frames.copy()
+    frames[:, :, :2] *= support / size
+    return frames
 
 
 def _sample(pixels: Array, frames: Array, size: int) -> Array:

@@ -8,7 +8,7 @@ _consensus the matcher that `hynet match` uses by default, the same for every me
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -27,7 +27,7 @@ from ..types import Array, Features, Matches, Progress, silent
 from .harness import comparing
 from .harness.contestants import Model
 from .harness.evaluation import Curves, Evaluation
-from .harness.methods import Method, Setting, key, open_methods
+from .harness.methods import REFINED, Method, Setting, key, open_methods, refined_where_sized
 
 PIXELS = range(1, 11)  # thresholds of the mean matching accuracy
 CORNERS = (3, 5, 10)  # thresholds of the corner error, in pixels
@@ -53,6 +53,7 @@ class HomographyOptions:
     # upright, but gradient in a folder where some photos are rotated relative to others
     orientation: Literal["auto", "upright", "gradient"] = "auto"
     shape: str = "none"  # for patch descriptors: none, baumberg, affine-network, or the path of a network
+    refine: bool = True  # locate matches more exactly by aligning patches, as `hynet match` does; other papers do not
     features: tuple[Path, ...] = ()  # features files in hloc's layout, one row each
     against: str | None = None  # the method to compare the others with; by default rootsift, or the first
 
@@ -71,7 +72,7 @@ def evaluate(
         samples[method.name] = []
         for done, sequence in enumerate(found):
             progress(done, len(found), f"{method.name} on {sequence.name}")
-            samples[method.name].append(_measured(method, sequence))
+            samples[method.name].append(_measured(method, sequence, options.refine))
 
     columns = [*COLUMNS, *(f"{column}_{by}" for by in BY for column in SELECTED), "repeatability"]
     # What a bootstrap draws: sequences, whose pairs are much alike; of one sequence its pairs.
@@ -108,7 +109,7 @@ def evaluate(
                 for name, own in samples.items()
             }
         },
-        notes=_notes(setting, "sequences" if len(found) > 1 else "pairs"),
+        notes=[*_notes(setting, "sequences" if len(found) > 1 else "pairs"), *([REFINED] if options.refine else [])],
     )
 
 
@@ -121,15 +122,19 @@ def _kinds(names: Sequence[str]) -> dict[str, Array]:
     return found if all(map(len, found.values())) else {}
 
 
-def _measured(method: Method, sequence: ImageSequence) -> dict[str, Array]:
+def _measured(method: Method, sequence: ImageSequence, refined: bool) -> dict[str, Array]:
     """Each column's value for every pair of the sequence, percentages where they are shares; remembered."""
     first = method.features(sequence.photos[0])
 
     def measure() -> dict[str, Array]:
-        pairs = [
-            _pair(first, method.features(photo), H, method.matcher)
-            for photo, H in zip(sequence.photos[1:], sequence.homographies, strict=True)
-        ]
+        pairs = []
+        for photo, H in zip(sequence.photos[1:], sequence.homographies, strict=True):
+            second = method.features(photo)
+
+            def located(matches: Matches, photo: Path = photo, second: Features = second) -> Matches:
+                return refined_where_sized(sequence.photos[0], photo, first, second, matches) if refined else matches
+
+            pairs.append(_pair(first, second, H, method.matcher, located))
         return {column: np.array([pair[column] for pair in pairs]) for column in pairs[0]}
 
     if method.fingerprint is None:
@@ -139,25 +144,32 @@ def _measured(method: Method, sequence: ImageSequence) -> dict[str, Array]:
         "features": [key(method, photo) for photo in sequence.photos],
         "homographies": [H.tolist() for H in sequence.homographies],
         "ratio": first.ratio,
+        "refined": refined,
         "code": fingerprints.code(sys.modules[__name__], matchers, geometry, metrics),
     }
     return cache.arrays(told, measure)
 
 
-def _pair(first: Features, second: Features, H: Array, matcher: Matcher | None) -> dict[str, float]:
+def _pair(
+    first: Features, second: Features, H: Array, matcher: Matcher | None, located: Callable[[Matches], Matches]
+) -> dict[str, float]:
     """By nearest neighbours, plain and by the matchers of BY, or by the method's own matcher alone."""
-    plain = _scores(first, second, H, matcher(first, second) if matcher else match(first, second, ratio=1.0))
+
+    def scores(matches: Matches) -> dict[str, float]:
+        return _scores(first, second, H, located(matches))
+
+    plain = scores(matcher(first, second) if matcher else match(first, second, ratio=1.0))
     by = dict.fromkeys(BY, plain)
     if matcher is None and first.ratio is not None:
-        by["ratio"] = _scores(first, second, H, match(first, second, first.ratio))
+        by["ratio"] = scores(match(first, second, first.ratio))
     if matcher is None:
-        by["consensus"] = _scores(first, second, H, Consensus()(first, second))
-    others = {f"{column}_{name}": scores[column] for name, scores in by.items() for column in SELECTED}
+        by["consensus"] = scores(Consensus()(first, second))
+    others = {f"{column}_{name}": own[column] for name, own in by.items() for column in SELECTED}
     return {**plain, **others, "repeatability": 100 * repeatability(first, second, H)}
 
 
 def _scores(first: Features, second: Features, H: Array, matches: Matches) -> dict[str, float]:
-    a, b = first.keypoints.xy[matches.indices[:, 0]], second.keypoints.xy[matches.indices[:, 1]]  # (K, 2) each
+    a, b = matches.places(first, second)  # (K, 2) each
     errors = np.nan_to_num(geometry.transfer_error(H, a, b), nan=np.inf)
     # A pair that is not matched has an accuracy of 0: a constant descriptor's one match is right by chance alone.
     errors = errors if len(errors) >= FEWEST else np.full(len(errors), np.inf)

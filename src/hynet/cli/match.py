@@ -53,6 +53,7 @@ def run(
     threshold: float | None = None,
     ratio: float | None = None,
     fginn: float | None = None,
+    refine: bool = True,
     show: Literal["matches", "keypoints", "patches"] = "matches",
     overwrite: bool = False,
     device: Device = None,
@@ -87,6 +88,8 @@ def run(
             consensus uses none, and nearest the one calibrated for the model.
         fginn: The runner-up must be more than this many pixels away from the match, 10 is usual; by default it may be
             anywhere.
+        refine: Locate the matches of two photos more exactly, by aligning both patches of each; --no-refine leaves them
+            where the keypoints were detected. Many pairs are never refined: hloc's layout has one place per keypoint.
         show: What the picture shows.
         overwrite: Replace matches of many pairs that were made with other settings, instead of refusing.
     """
@@ -146,6 +149,7 @@ def run(
         matcher=matcher,
         ratio=ratio,
         fginn=fginn,
+        refine=refine,
         geometry=geometry,
         threshold=threshold,
         focal=_focal(focal),

@@ -25,7 +25,8 @@ from ..geometry import DEGENSAC, Fit
 from ..patches import SUPPORT_SIGMAS, cut
 from ..types import Array, Features, Keypoints, Matches
 from . import Matcher, open_with_ratio
-from .confidence import same_place
+from .confidence import has_scales, same_place
+from .refinement import refine as refined
 from .turning import stand_alike
 from .verification import THRESHOLDS, verify
 
@@ -64,9 +65,7 @@ class MatchedPhotos:
 
     def points(self, matches: Matches) -> Array:
         """Where matches are in the two photos, (K, 4): x1, y1, x2, y2."""
-        rows, columns = matches.indices.T
-        first, second = self.features
-        return np.column_stack([first.keypoints.xy[rows], second.keypoints.xy[columns]]).astype(np.float64)
+        return np.column_stack(matches.places(*self.features)).astype(np.float64)
 
     def draw(self, show: Shown = "matches", *, right: Array | None = None, note: str = "") -> Array:
         """A picture (H, W, 3) uint8: the matches, the keypoints, or the patches that were matched.
@@ -152,6 +151,7 @@ def match_photos(
     matcher: str | Path | Matcher = "consensus",
     ratio: float | None = None,
     fginn: float | None = None,
+    refine: bool = True,
     geometry: str = "auto",
     threshold: float | None = None,
     focal: float | Sequence[float] | None = None,
@@ -166,6 +166,7 @@ def match_photos(
     ratio, fginn: options of the first two, as for `match`; without a ratio, "consensus" asks for none.
     orientation: "auto" takes the photos as upright unless orienting every keypoint gives more inliers.
     shape: elliptic regions: "affine-network", "baumberg", or the path of a network such as AffNet.
+    refine: align the patches of every match, so that it is located more exactly than the detector does.
     geometry: as for `verify`, or "none" to keep all matches.
     focal: focal length in pixels, of both photos or of each; None: by EXIF, where the photos are files that tell it.
     threshold: pixels of the original photo from the geometry, of an inlier; None: as calibrated, else as usual.
@@ -215,6 +216,9 @@ def match_photos(
         )
         with clock("match"):
             matches = found_by(a, b)
+        if refine and has_scales(a, b):
+            with clock("refine"):
+                matches = refined(*photos, a, b, matches)
         with clock("verify"):
             asked = "fundamental" if geometry == "none" else geometry
             return _Compared((a, b), matches, verify(a, b, matches, asked, threshold=threshold))

@@ -63,7 +63,7 @@ def _supported(
     a: Features, b: Features, matches: Matches, threshold: float | None, seed: int, known: Cameras | None
 ) -> Fit:
     """What "auto" chooses, and why."""
-    first, second = a.keypoints.xy[matches.indices[:, 0]], b.keypoints.xy[matches.indices[:, 1]]
+    first, second = matches.places(a, b)
     pixels = threshold or a.thresholds.get("fundamental", THRESHOLDS["fundamental"])
 
     def support(fit: Fit) -> float:
@@ -115,8 +115,7 @@ def _fit(
     order = (
         np.argsort(-matches.confidence, kind="stable") if matches.confidence is not None else np.arange(len(matches))
     )
-    rows, columns = matches.indices[order].T
-    first, second = a.keypoints.xy[rows], b.keypoints.xy[columns]  # (K, 2) each
+    first, second = matches[order].places(a, b)  # (K, 2) each
     model: Array | None
     pose = F = None
     if geometry == "essential":

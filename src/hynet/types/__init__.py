@@ -262,6 +262,9 @@ class Matches:
     indices: Array  # (K, 2) int64: row of the first, row of the second
     distances: Array  # (K,) float32 between unit descriptors, 0 to 2
     confidence: Array | None = None  # (K,) float32, the probability that each is right; None: not known
+    # (K, 2) float32 pixels: the exact place, in the second photo, of what the first keypoint shows, as `refine` finds
+    # it; None: where the second keypoint was found
+    refined: Array | None = None
 
     def __post_init__(self) -> None:
         if self.indices.ndim != 2 or self.indices.shape[1] != 2 or self.distances.shape != self.indices.shape[:1]:
@@ -270,14 +273,20 @@ class Matches:
             )
         if self.confidence is not None and self.confidence.shape != self.distances.shape:
             raise BadInput(f"{len(self.indices)} matches need as many confidences, got {self.confidence.shape}.")
+        if self.refined is not None and self.refined.shape != self.indices.shape:
+            raise BadInput(f"{len(self.indices)} matches need as many refined places, got {self.refined.shape}.")
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def __getitem__(self, rows: Any) -> Matches:
-        return Matches(
-            self.indices[rows], self.distances[rows], None if self.confidence is None else self.confidence[rows]
-        )
+        optional = (None if column is None else column[rows] for column in (self.confidence, self.refined))
+        return Matches(self.indices[rows], self.distances[rows], *optional)
+
+    def places(self, a: Features, b: Features) -> tuple[Array, Array]:
+        """Where the matches of two photos lie in the first and in the second: (K, 2) pixels each."""
+        rows, columns = self.indices.T
+        return a.keypoints.xy[rows], b.keypoints.xy[columns] if self.refined is None else self.refined
 
     def save(self, path: str | Path) -> None:
         """Into one .npz file; `Matches.load` reads it."""

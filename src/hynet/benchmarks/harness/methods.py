@@ -24,9 +24,11 @@ from ...extractors.hloc_file import FeaturesFile
 from ...extractors.patchwise import Extractor, network_of_shape
 from ...extractors.standing import orientation_of
 from ...matchers import Matcher, open_matcher
+from ...matchers.confidence import has_scales
+from ...matchers.refinement import refine
 from ...system import cache, fingerprints
 from ...system.parts import find_part
-from ...types import Array, Features, Keypoints
+from ...types import Array, Features, Keypoints, Matches
 from . import contestants
 from .contestants import Contestant, Model
 from .sanity import SANITY
@@ -105,6 +107,18 @@ def open_methods(
 def key(method: Method, photo: Path) -> Mapping[str, Any]:
     """What the features of a photo depend on."""
     return {"what": "features", "method": method.fingerprint, "photo": fingerprints.content(photo)}
+
+
+# For the notes of a table
+REFINED = (
+    "Matches are refined as by `hynet match`, of every method whose keypoints have a size; --no-refine leaves them "
+    "where the keypoints were detected."
+)
+
+
+def refined_where_sized(first: Path, second: Path, a: Features, b: Features, matches: Matches) -> Matches:
+    """Matches of two photos refined as `hynet match` does: those of keypoints without a size stay as they are."""
+    return refine(images.read(first), images.read(second), a, b, matches) if has_scales(a, b) else matches
 
 
 def _made(model: Model, setting: Setting, turned: Mapping[Path, str]) -> list[Method]:

@@ -23,7 +23,7 @@ from ...types import Array, Progress, silent
 from ..harness import comparing
 from ..harness.contestants import Model
 from ..harness.evaluation import Curves, Evaluation
-from ..harness.methods import Method, Setting, open_methods
+from ..harness.methods import REFINED, Method, Setting, open_methods
 from . import averaging, multiview, paper, stereo
 from .averaging import Samples
 
@@ -59,6 +59,8 @@ class ImcOptions:
     # for methods without a matcher of their own: nearest is the challenge's, a ratio test in both directions
     matcher: Literal["consensus", "nearest"] = "consensus"
     ratio: float | None = None  # for nearest, for all models; by default each model's own, or 0.9 if it has none
+    # stereo: locate matches more exactly by aligning patches, as `hynet match` does; the challenge does not
+    refine: bool = True
     known_cameras: bool = False  # stereo: fit the essential matrix with the true cameras, unlike the challenge
     seeds: int = 1  # stereo: number of times each pair is fitted; scores are averaged
     bags: int | None = None  # multiview: maximum number of bags of each size; by default 100, 50 and 25
@@ -142,16 +144,23 @@ def _stereo(
     options: ImcOptions,
     progress: Progress,
 ) -> _Measured:
-    seeds, known = options.seeds, options.known_cameras
     errors = {
         method.name: [
-            stereo.scene_errors(method, scene, ratios.get(method.name, 1.0), seeds, progress, known_cameras=known)
+            stereo.scene_errors(
+                method,
+                scene,
+                ratios.get(method.name, 1.0),
+                options.seeds,
+                progress,
+                known_cameras=options.known_cameras,
+                refined=options.refine,
+            )
             for scene in found
         ]
         for method in methods
     }
     pictures, details = {"accuracy": _curves(errors)}, _pair_details(found, errors)
-    return _Measured(_of_pairs(found, errors), _stereo_notes(found, seeds, known), pictures, details)
+    return _Measured(_of_pairs(found, errors), _stereo_notes(found, options), pictures, details)
 
 
 def _of_pairs(found: Sequence[Scene], errors: Errors) -> Samples:
@@ -184,15 +193,16 @@ def _pair_details(found: Sequence[Scene], errors: Errors) -> dict[str, Any]:
     }
 
 
-def _stereo_notes(found: Sequence[Scene], seeds: int, known_cameras: bool) -> list[str]:
+def _stereo_notes(found: Sequence[Scene], options: ImcOptions) -> list[str]:
     listed = "all, without a list of co-visible ones" if any(scene.all_pairs for scene in found) else "as listed"
     counts = ", ".join(f"{scene.name} {len(scene.pairs)}" for scene in found)
     by = f"DEGENSAC: {stereo.THRESHOLD} px, confidence {stereo.CONFIDENCE}, {stereo.ITERATIONS:,} iterations"
-    if known_cameras:
+    if options.known_cameras:
         by = f"Not the challenge's way: true cameras, essential matrices by PoseLib, {stereo.CALIBRATED_THRESHOLD} px"
     return [
         f"Pairs: {counts} ({listed}). Scenes count alike.",
-        f"The ratio test holds in both directions. {by}; seeds: {seeds}.",
+        f"The ratio test holds in both directions. {by}; seeds: {options.seeds}.",
+        *([REFINED] if options.refine else []),
         f"Intervals of stereo: 95%, the pairs of each scene resampled {metrics.ROUNDS:,} times; they share "
         "photos, so that the intervals are somewhat too narrow.",
     ]

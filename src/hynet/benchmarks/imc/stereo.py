@@ -19,8 +19,8 @@ from ...datasets import scenes
 from ...datasets.scenes import Scene, View, second_from_first
 from ...matchers.nearest import nearest
 from ...system import cache, fingerprints
-from ...types import Array, Features, Progress, silent
-from ..harness.methods import Method, key
+from ...types import Array, Features, Matches, Progress, silent
+from ..harness.methods import Method, key, refined_where_sized
 
 # The challenge's, which `geometry.fundamental` need not share
 THRESHOLD, CONFIDENCE, ITERATIONS, FEWEST = 0.5, 0.999999, 100_000, 8  # pixels, -, -, matches and inliers
@@ -30,13 +30,31 @@ BLOCK = 50  # pairs whose errors are stored at a time: what a kill costs
 
 
 def scene_errors(
-    method: Method, scene: Scene, ratio: float, seeds: int, progress: Progress = silent, *, known_cameras: bool = False
+    method: Method,
+    scene: Scene,
+    ratio: float,
+    seeds: int,
+    progress: Progress = silent,
+    *,
+    known_cameras: bool = False,
+    refined: bool = False,
 ) -> Array:
-    """(pairs, seeds) degrees. known_cameras: as `pose_errors` has it, which is not the challenge's way."""
+    """(pairs, seeds) degrees.
+
+    known_cameras: as `pose_errors` has it, refined: as `hynet match` refines; neither is the challenge's way.
+    """
 
     @remember  # 2,048 features are a megabyte; a scene of the challenge has 100 photos
     def features(name: str) -> Features:
         return method.features(scene.views[name].photo)
+
+    def places(first: str, second: str) -> tuple[Array, Array]:
+        a, b = features(first), features(second)
+        rows = matches_of(method, a, b, ratio)
+        matches = Matches(rows, np.zeros(len(rows), np.float32))
+        if refined:
+            matches = refined_where_sized(scene.views[first].photo, scene.views[second].photo, a, b, matches)
+        return matches.places(a, b)
 
     blocks = []
     for start in range(0, len(scene.pairs), BLOCK):
@@ -44,34 +62,27 @@ def scene_errors(
         some = scene.pairs[start : start + BLOCK]
 
         def measure(some: Sequence[tuple[str, str]] = some) -> Array:
-            views = [(scene.views[a], scene.views[b]) for a, b in some]
-            seen = [(features(a), features(b)) for a, b in some]
             return np.array(
                 [
-                    pose_errors(matches_of(method, *a, ratio), a, b, seeds, known_cameras=known_cameras)
-                    for a, b in zip(seen, views, strict=True)
+                    pose_errors(*places(a, b), (scene.views[a], scene.views[b]), seeds, known_cameras=known_cameras)
+                    for a, b in some
                 ]
             )
 
-        depends_on = _key(method, scene, some, ratio, seeds) | {"known_cameras": known_cameras}
+        depends_on = _key(method, scene, some, ratio, seeds) | {"known_cameras": known_cameras, "refined": refined}
         blocks.append(measure() if method.fingerprint is None else cache.array(depends_on, measure))
     return np.concatenate(blocks)
 
 
 def pose_errors(
-    matches: Array,
-    seen: tuple[Features, Features],
-    views: tuple[View, View],
-    seeds: int,
-    *,
-    known_cameras: bool = False,
+    first: Array, second: Array, views: tuple[View, View], seeds: int, *, known_cameras: bool = False
 ) -> list[float]:
-    """Degrees by which the poses found from the matches (K, 2) are wrong, one a seed.
+    """Degrees by which the poses found from matches, (K, 2) pixels of each photo, are wrong, one a seed.
 
     known_cameras: the essential matrix is fitted, by PoseLib, with the true cameras; else they are only used to take
     the pose from the fundamental matrix.
     """
-    a, b = (each.keypoints.xy[rows].astype(np.float64) for each, rows in zip(seen, matches.T, strict=True))
+    a, b = first.astype(np.float64), second.astype(np.float64)
     find = _calibrated_pose if known_cameras else _pose
     true = second_from_first(*(view.cam_from_world for view in views))
     found = [find(a, b, views, seed) for seed in range(seeds)]

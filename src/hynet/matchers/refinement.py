@@ -1,0 +1,100 @@
+"""Matches -> the same matches, located more exactly: the patches of both photos are aligned.
+
+A detector finds the two keypoints of a match apart from each other, and each is off by a good part of a pixel. Here the
+region of the second photo is moved and stretched until it looks like that of the first: Lucas and Kanade's alignment,
+in the inverse compositional form of Baker and Matthews (2004), whatever the gain and offset of the light.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ..errors import BadInput
+from ..patches import Pyramid
+from ..types import Array, Features, Matches
+
+# Width of the patches and radius of the Gaussian window in them, in detector sigmas: docs/matching.md has the choice.
+SUPPORT, WINDOW = 10.0, 2.5
+SIZE = 20  # pixels a side
+STEPS = 6
+FARTHEST = 1.5  # sigmas: a keypoint that would move farther stays where it was found
+FAINT = 2.0  # grey levels: contrast below this is noise
+# Added to the normal equations of x, y and the four numbers of the stretch: what a patch does not show stays as it is
+STIFFNESS = np.diag([0.005, 0.005, 0.02, 0.02, 0.02, 0.02])
+SMALLEST_AREA = 0.3  # of what a step makes of an area: below, it has gone astray
+AT_ONCE = 1024  # matches: memory is bounded whatever their number
+
+ALONG = (np.arange(SIZE, dtype=np.float32) - (SIZE - 1) / 2) * (SUPPORT / SIZE)  # sigmas from the centre
+X, Y = (each.ravel() for each in np.meshgrid(ALONG, ALONG))
+WEIGHTS = np.exp(-(X**2 + Y**2) / (2 * WINDOW**2))
+WEIGHTS /= WEIGHTS.sum()
+
+
+def refine(first: Array, second: Array, a: Features, b: Features, matches: Matches) -> Matches:
+    """The matches with the exact places of their second keypoints, in `Matches.refined`.
+
+    first, second: the photos that the features are from, (H, W) grey uint8 as `hynet.images.read` gives them.
+    """
+    for photo, features in ((first, a), (second, b)):
+        if photo.shape[::-1] != features.image_size:
+            sizes = [f"{width} x {height}" for width, height in (photo.shape[::-1], features.image_size)]
+            raise BadInput(f"the photo has {sizes[0]} pixels and its features {sizes[1]}; give the photo they are of.")
+    pyramid, other_pyramid = Pyramid(first), Pyramid(second)
+    exact = np.empty((len(matches), 2), np.float32)
+    for start in range(0, len(matches), AT_ONCE):
+        rows, columns = matches.indices[start : start + AT_ONCE].T
+        fixed = a.keypoints.frames[rows].astype(np.float64)
+        moving = b.keypoints.frames[columns].astype(np.float64)
+        exact[start : start + AT_ONCE] = _aligned(pyramid, fixed, other_pyramid, moving)
+    return replace(matches, refined=exact)
+
+
+def _aligned(first: Pyramid, fixed: Array, second: Pyramid, moving: Array) -> Array:
+    """Where the moving frames (K, 2, 3) of the second photo show what the fixed ones of the first do. (K, 2)."""
+    template, slopes = _template(first.cut(fixed, SIZE, SUPPORT))
+    weighted = (slopes * WEIGHTS[:, None]).transpose(0, 2, 1)  # (K, 6, P)
+    to_step = np.linalg.inv(weighted @ slopes + STIFFNESS).astype(np.float32) @ weighted
+    levels = second.levels(moving, SIZE, SUPPORT)  # kept: on another level the photo is blurred differently
+    warps = np.tile(np.eye(3), (len(moving), 1, 1))  # of the moving frames, in their sigmas
+    best, likeness = moving, np.full(len(moving), -np.inf)
+    for _ in range(STEPS + 1):
+        frames = moving @ warps
+        seen = _normalised(second.cut(frames, SIZE, SUPPORT, levels))[0]
+        alike = (template * seen) @ WEIGHTS  # correlation, -1 to 1
+        best = np.where((alike > likeness)[:, None, None], frames, best)
+        likeness = np.maximum(alike, likeness)
+        steps = (to_step @ (seen - template)[:, :, None])[:, :, 0]  # (K, 6)
+        warps = warps @ np.linalg.inv(_as_warps(steps))
+    way = np.linalg.solve(moving[:, :, :2], best[:, :, 2:] - moving[:, :, 2:])[:, :, 0]  # in sigmas
+    near = np.linalg.norm(way, axis=1) < FARTHEST
+    return np.where(near[:, None], best[:, :, 2], moving[:, :, 2])
+
+
+def _normalised(patches: Array) -> tuple[Array, Array]:
+    """(K, S, S) -> (K, P) of mean 0 and standard deviation 1 in the window, and the contrast (K, 1) they had."""
+    values = patches.reshape(len(patches), -1).astype(np.float32)
+    values -= (values @ WEIGHTS)[:, None]
+    contrast = np.sqrt((values**2) @ WEIGHTS + FAINT**2)[:, None]
+    return values / contrast, contrast
+
+
+def _template(patches: Array) -> tuple[Array, Array]:
+    """Patches of the first photo, normalised, and how they change with x, y and the stretch: (K, P), (K, P, 6)."""
+    values, contrast = _normalised(patches)
+    down, across = np.gradient(patches.astype(np.float32), SUPPORT / SIZE, axis=(1, 2))  # per sigma
+    down, across = down.reshape(values.shape) / contrast, across.reshape(values.shape) / contrast
+    slopes = np.stack([across, down, across * X, down * X, across * Y, down * Y], -1)
+    slopes -= (WEIGHTS @ slopes)[:, None]  # offset and gain of the light are free: nothing is learnt from them
+    slopes -= values[:, :, None] * ((values * WEIGHTS)[:, None] @ slopes)
+    return values, slopes
+
+
+def _as_warps(steps: Array) -> Array:
+    """x, y and stretch (K, 6) -> (K, 3, 3); where a step would all but squash the region, none."""
+    warps = np.tile(np.eye(3), (len(steps), 1, 1))
+    warps[:, :2] += steps.reshape(-1, 3, 2)[:, [1, 2, 0]].transpose(0, 2, 1)
+    astray = np.abs(np.linalg.det(warps)) < SMALLEST_AREA
+    warps[astray] = np.eye(3)
+    return warps
