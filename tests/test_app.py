@@ -133,12 +133,12 @@ def test_the_page_finds_what_python_finds(page, visit, photos, asked):
 
 def test_sliders_do_not_describe_again(page, visit):
     first = page.post(f"{visit}/match", {**USUAL, "orientation": "upright"})
-    assert {"read", "detect", "describe", "match", "verify"} <= set(first["worked"])
+    assert {"read", "detect", "describe", "match", "refine", "verify"} <= set(first["worked"])
     fewer = page.post(f"{visit}/match", {**USUAL, "orientation": "upright", "keypoints": 256})
     assert fewer["keypoints"] == [256, 256]
     for moved in ({}, {"keypoints": 256}, {"ratio": 0.8}, {"threshold": 4.0}, {"geometry": "homography"}):
         told = page.post(f"{visit}/match", {**USUAL, "orientation": "upright", **moved})
-        assert told["worked"] == ["match", "verify"]
+        assert told["worked"] == ["match", "refine", "verify"]
     assert fewer["points"] != first["points"]
 
 

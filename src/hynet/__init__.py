@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .extractors.folder import extract_all
     from .extractors.patchwise import Extractor
     from .matchers.nearest import match
+    from .matchers.refinement import refine
     from .matchers.two_photos import match_photos
     from .matchers.verification import verify
     from .sfm.localisation import localize
@@ -47,6 +48,7 @@ _HOMES = {
     "draw": "drawing",
     "match": "matchers.nearest",
     "match_photos": "matchers.two_photos",
+    "refine": "matchers.refinement",
     "verify": "matchers.verification",
     "reconstruct": "sfm.reconstruction",
     "localize": "sfm.localisation",
@@ -85,6 +87,7 @@ __all__ = [
     "metrics",
     "mining",
     "reconstruct",
+    "refine",
     "similarity",
     "train",
     "verify",

@@ -8,12 +8,14 @@ in the inverse compositional form of Baker and Matthews (2004), whatever the gai
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from .. import images
 from ..errors import BadInput
 from ..patches import Pyramid
-from ..types import Array, Features, Matches
+from ..types import Array, Features, Matches, need_features
 
 # Width of the patches and radius of the Gaussian window in them, in detector sigmas: docs/matching.md has the choice.
 SUPPORT, WINDOW = 10.0, 2.5
@@ -32,16 +34,13 @@ WEIGHTS = np.exp(-(X**2 + Y**2) / (2 * WINDOW**2))
 WEIGHTS /= WEIGHTS.sum()
 
 
-def refine(first: Array, second: Array, a: Features, b: Features, matches: Matches) -> Matches:
+def refine(first: Any, second: Any, a: Features, b: Features, matches: Matches) -> Matches:
     """The matches with the exact places of their second keypoints, in `Matches.refined`.
 
-    first, second: the photos that the features are from, (H, W) grey uint8 as `hynet.images.read` gives them.
+    first, second: the photos of the features, as paths, arrays, or whatever else an `Extractor` takes.
     """
-    for photo, features in ((first, a), (second, b)):
-        if photo.shape[::-1] != features.image_size:
-            sizes = [f"{width} x {height}" for width, height in (photo.shape[::-1], features.image_size)]
-            raise BadInput(f"the photo has {sizes[0]} pixels and its features {sizes[1]}; give the photo they are of.")
-    pyramid, other_pyramid = Pyramid(first), Pyramid(second)
+    need_features(a, b)
+    pyramid, other_pyramid = _pyramid(first, a), _pyramid(second, b)
     exact = np.empty((len(matches), 2), np.float32)
     for start in range(0, len(matches), AT_ONCE):
         rows, columns = matches.indices[start : start + AT_ONCE].T
@@ -49,6 +48,17 @@ def refine(first: Array, second: Array, a: Features, b: Features, matches: Match
         moving = b.keypoints.frames[columns].astype(np.float64)
         exact[start : start + AT_ONCE] = _aligned(pyramid, fixed, other_pyramid, moving)
     return replace(matches, refined=exact)
+
+
+def _pyramid(photo: Any, features: Features) -> Pyramid:
+    image = images.read(photo)
+    height, width = image.shape
+    if (width, height) != features.image_size:
+        size = " x ".join(map(str, features.image_size))
+        raise BadInput(
+            f"the photo has {width} x {height} pixels, its features are of {size}; give the photo they are of."
+        )
+    return Pyramid(image)
 
 
 def _aligned(first: Pyramid, fixed: Array, second: Pyramid, moving: Array) -> Array:

@@ -118,7 +118,7 @@ REFINED = (
 
 def refined_where_sized(first: Path, second: Path, a: Features, b: Features, matches: Matches) -> Matches:
     """Matches of two photos refined as `hynet match` does: those of keypoints without a size stay as they are."""
-    return refine(images.read(first), images.read(second), a, b, matches) if has_scales(a, b) else matches
+    return refine(first, second, a, b, matches) if has_scales(a, b) else matches
 
 
 def _made(model: Model, setting: Setting, turned: Mapping[Path, str]) -> list[Method]:

@@ -1,0 +1,216 @@
+"""Matches are located more exactly than a detector locates keypoints, and never made worse than by a little."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import hynet
+from hynet import geometry
+from hynet.benchmarks import BENCHMARKS
+from hynet.cli import main
+from hynet.errors import BadInput
+from hynet.matchers.refinement import FARTHEST, refine
+from hynet.types import Array, Features, Keypoints, Matches
+
+SIZE = 480, 360  # width, height
+
+
+def texture(seed: int) -> Array:
+    """(H, W) grey, with structure of every size."""
+    noise = np.random.default_rng(seed).normal(0, 1, SIZE[::-1]).astype(np.float32)
+    sum_of_blurs = sum(cv2.GaussianBlur(noise, (0, 0), sigma) * sigma for sigma in (1.5, 3, 6, 12))
+    return np.clip(128 + 45 * sum_of_blurs / np.std(sum_of_blurs), 0, 255).astype(np.uint8)
+
+
+def at(xy: Array, sigma: float | Array, linear: Array | None = None) -> Features:
+    """Features of a photo of SIZE, all with one descriptor; linear: (2, 2), what their regions were stretched by."""
+    frames = np.zeros((len(xy), 2, 3))
+    frames[:, :, :2] = np.eye(2) if linear is None else linear
+    frames[:, :, :2] *= np.broadcast_to(sigma, len(xy))[:, None, None]
+    frames[:, :, 2] = xy
+    return Features(Keypoints(frames, np.ones(len(xy))), np.ones((len(xy), 1), np.float32), SIZE)
+
+
+def one_to_one(count: int) -> Matches:
+    return Matches(np.column_stack([np.arange(count)] * 2), np.zeros(count, np.float32))
+
+
+def grid() -> Array:
+    """Places well inside, away from whole pixels."""
+    return np.stack(np.meshgrid(np.arange(80.3, 400, 32), np.arange(80.7, 280, 32)), -1).reshape(-1, 2)
+
+
+# second_from_first around the middle: a shift by part of a pixel; a turn, a zoom and a stretch, as between photos
+MAPS = {
+    "shifted": np.array([[1, 0, 0.37], [0, 1, -0.61], [0, 0, 1]]),
+    "stretched": np.array([[1.12, 0.06, -30.2], [-0.04, 0.95, 14.9], [0, 0, 1]]),
+    "seen from the side": np.array([[0.92, 0.05, 3.3], [0.02, 1.03, -8.8], [8e-5, 2e-5, 1]]),
+}
+LIGHTS = {
+    "as it was": lambda grey: grey,
+    "darker": lambda grey: 0.4 * grey + 10,
+    "gamma": lambda grey: 255 * (grey / 255) ** 1.5,
+}
+
+
+@pytest.mark.parametrize("light", LIGHTS)
+@pytest.mark.parametrize("name", MAPS)
+def test_keypoints_that_are_off_by_half_a_pixel_are_put_where_they_belong(name, light):
+    first, H, xy = texture(0), MAPS[name], grid()
+    second = cv2.warpPerspective(first, H, SIZE, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
+    second = np.clip(LIGHTS[light](second.astype(np.float32)), 0, 255).round().astype(np.uint8)
+    off = np.random.default_rng(1).normal(0, 0.5, xy.shape)
+    a, b = at(xy, 2.5), at(geometry.transfer(H, xy) + off, 2.5)  # round regions: the stretch is not known
+    found = refine(first, second, a, b, one_to_one(len(xy)))
+    before = geometry.transfer_error(H, *one_to_one(len(xy)).places(a, b))
+    after = geometry.transfer_error(H, *found.places(a, b))
+    assert np.median(before) > 0.4
+    assert np.median(after) < 0.08
+    assert (after < before).mean() > 0.9
+
+
+def test_a_region_that_is_turned_is_aligned_in_its_own_frame():
+    first, xy = texture(2), grid()
+    turn = cv2.getRotationMatrix2D((SIZE[0] / 2, SIZE[1] / 2), 75, 0.8)
+    H = np.vstack([turn, [0, 0, 1]])
+    second = cv2.warpPerspective(first, H, SIZE, flags=cv2.INTER_AREA, borderMode=cv2.BORDER_REFLECT)
+    there = geometry.transfer(H, xy)
+    a, b = at(xy, 3.0), at(there + np.array([0.6, -0.5]), 3.0, turn[:, :2])
+    found = refine(first, second, a, b, one_to_one(len(xy)))
+    assert np.median(geometry.transfer_error(H, *found.places(a, b))) < 0.1
+
+
+def test_the_same_place_of_the_same_photo_stays_where_it_is():
+    photo, xy = texture(3), grid()
+    a = at(xy, 2.0)
+    np.testing.assert_allclose(refine(photo, photo, a, a, one_to_one(len(xy))).refined, xy, atol=1e-3)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    contrast=st.sampled_from([0.0, 0.01, 0.3, 1.0]),
+    sigma=st.floats(0.3, 40),
+    count=st.integers(0, 12),
+)
+def test_whatever_the_patches_show_no_match_goes_far_or_gets_lost(seed, contrast, sigma, count):
+    """Other photos, flat ones, regions beyond the border: a finite place within FARTHEST sigmas."""
+    random = np.random.default_rng(seed)
+    first, second = (np.clip(128 + contrast * (texture(seed + k) - 128.0), 0, 255).astype(np.uint8) for k in (0, 1))
+    a, b = (at(random.uniform(-5, SIZE, (count, 2)), sigma) for _ in range(2))
+    found = refine(first, second, a, b, one_to_one(count))
+    assert found.refined.shape == (count, 2)
+    moved = np.linalg.norm(found.refined - b.keypoints.xy, axis=1)
+    assert np.isfinite(found.refined).all()
+    assert (moved <= FARTHEST * sigma + 1e-3).all()
+
+
+def test_many_matches_are_refined_as_each_alone():
+    first, xy = texture(4), np.tile(grid(), (16, 1))  # more than are held at once
+    second = cv2.warpPerspective(first, MAPS["shifted"], SIZE, flags=cv2.INTER_CUBIC)
+    a, b = at(xy, 2.5), at(xy, 2.5)
+    many = refine(first, second, a, b, one_to_one(len(xy))).refined
+    one = refine(first, second, a, b, one_to_one(len(xy))[-1:]).refined
+    np.testing.assert_allclose(many[-1], one[0], atol=1e-4)
+
+
+def test_a_photo_that_the_features_are_not_of_is_refused():
+    a = at(grid(), 2.0)
+    with pytest.raises(BadInput, match="320 x 240 pixels, its features are of 480 x 360"):
+        refine(np.zeros((240, 320), np.uint8), texture(0), a, a, one_to_one(3))
+
+
+def test_refined_places_are_kept_when_matches_are_chosen_and_saved(tmp_path):
+    xy = grid()[:5]
+    a = at(xy, 2.0)
+    matches = Matches(one_to_one(5).indices, np.zeros(5, np.float32), refined=(xy + 0.25).astype(np.float32))
+    np.testing.assert_array_equal(matches[[3, 1]].places(a, a)[1], matches.refined[[3, 1]])
+    matches.save(tmp_path / "matches.npz")
+    np.testing.assert_array_equal(Matches.load(tmp_path / "matches.npz").refined, matches.refined)
+    with pytest.raises(BadInput, match="as many refined places"):
+        Matches(matches.indices, matches.distances, refined=matches.refined[:2])
+
+
+# --- In use ---
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory) -> tuple[Path, Path, Array]:
+    folder, H = tmp_path_factory.mktemp("pair"), MAPS["seen from the side"]
+    first = texture(5)
+    second = cv2.warpPerspective(first, H, SIZE, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
+    cv2.imwrite(str(folder / "1.png"), first)
+    cv2.imwrite(str(folder / "2.png"), second)
+    np.savetxt(folder / "H_1_2", H)
+    return folder / "1.png", folder / "2.png", H
+
+
+def test_two_photos_are_refined_unless_that_is_switched_off(pair):
+    first, second, H = pair
+    found, plain = (hynet.match_photos(first, second, model="rootsift", refine=each) for each in (True, False))
+    np.testing.assert_array_equal(found.matches.indices, plain.matches.indices)
+    assert plain.matches.refined is None
+    assert "refine" in found.seconds
+    assert "refine" not in plain.seconds
+
+    def error(matched: hynet.matchers.two_photos.MatchedPhotos) -> float:
+        places = matched.points(matched.inliers)
+        return float(np.median(geometry.transfer_error(H, places[:, :2], places[:, 2:])))
+
+    assert error(found) < error(plain) / 2
+
+
+def test_the_command_prints_refined_points(pair, tmp_path, capsys):
+    def points(*options: str) -> Array:
+        asked = ["match", *map(str, pair[:2]), "--model", "rootsift", "--out", str(tmp_path / "m.png"), "--json"]
+        assert main([*asked, *options]) == 0
+        return np.array(json.loads(capsys.readouterr().out)["points"])
+
+    detected = hynet.Extractor(descriptor="rootsift", orientation="upright")(pair[1]).keypoints.xy.round(3)
+
+    def at_keypoints(places: Array) -> float:
+        return float(np.mean([np.abs(detected - place).max(1).min() < 2e-3 for place in places]))
+
+    assert at_keypoints(points("--no-refine")[:, 2:]) == 1
+    assert at_keypoints(points()[:, 2:]) < 0.2
+
+
+def test_keypoints_without_a_size_are_left_where_they_are(pair):
+    class Corners:
+        """An extractor of points, as ALIKED and XFeat are: all of one size."""
+
+        max_keypoints = 200
+        ratio = None
+
+        def __call__(self, photo: object) -> Features:
+            image = hynet.images.read(photo)
+            xy = cv2.goodFeaturesToTrack(image, 200, 0.01, 8)[:, 0]
+            points = Keypoints.from_circles(xy, np.ones(len(xy)), np.zeros(len(xy)), np.ones(len(xy)))
+            descriptors = hynet.load("rootsift").describe(hynet.patches.cut(image, points, 32, 24))
+            return Features(points, descriptors, SIZE)
+
+    found = hynet.match_photos(*pair[:2], extractor=Corners())
+    assert len(found.matches) > 10
+    assert found.matches.refined is None
+
+
+@pytest.mark.parametrize("refined", [True, False])
+def test_benchmarks_refine_as_the_command_does_and_say_so(pair, refined):
+    table = BENCHMARKS["homography"](["rootsift"], pair[0].parent, max_keypoints=300, refine=refined)
+    assert any("refined as by" in note for note in table.notes) == refined
+
+
+def test_refined_matches_are_more_accurate_in_the_benchmark(pair):
+    accuracy = {
+        each: BENCHMARKS["homography"](["rootsift"], pair[0].parent, max_keypoints=300, refine=each).rows["rootsift"]
+        for each in (True, False)
+    }
+    assert accuracy[True]["mma1"] > accuracy[False]["mma1"]
+    assert accuracy[True]["correct"] >= accuracy[False]["correct"]
