@@ -23,8 +23,10 @@ SIZE = 20  # pixels a side
 STEPS = 6
 FARTHEST = 1.5  # sigmas: a keypoint that would move farther stays where it was found
 FAINT = 2.0  # grey levels: contrast below this is noise
-# Added to the normal equations of x, y and the four numbers of the stretch: what a patch does not show stays as it is
-STIFFNESS = np.diag([0.005, 0.005, 0.02, 0.02, 0.02, 0.02])
+# What a square sigma away from the detected place costs, in squared differences of normalised patches: along an edge,
+# where all places look alike, the detector is believed
+PULL = 0.02
+STIFFNESS = np.diag([PULL, PULL, 0.02, 0.02, 0.02, 0.02])  # of a step: x, y and the four numbers of the stretch
 SMALLEST_AREA = 0.3  # of what a step makes of an area: below, it has gone astray
 AT_ONCE = 1024  # matches: memory is bounded whatever their number
 
@@ -65,18 +67,20 @@ def _aligned(first: Pyramid, fixed: Array, second: Pyramid, moving: Array) -> Ar
     """Where the moving frames (K, 2, 3) of the second photo show what the fixed ones of the first do. (K, 2)."""
     template, slopes = _template(first.cut(fixed, SIZE, SUPPORT))
     weighted = (slopes * WEIGHTS[:, None]).transpose(0, 2, 1)  # (K, 6, P)
-    to_step = np.linalg.inv(weighted @ slopes + STIFFNESS).astype(np.float32) @ weighted
+    to_step = np.linalg.inv(weighted @ slopes + STIFFNESS)  # (K, 6, 6)
     levels = second.levels(moving, SIZE, SUPPORT)  # kept: on another level the photo is blurred differently
     warps = np.tile(np.eye(3), (len(moving), 1, 1))  # of the moving frames, in their sigmas
-    best, likeness = moving, np.full(len(moving), -np.inf)
+    best, highest = moving, np.full(len(moving), -np.inf)
     for _ in range(STEPS + 1):
         frames = moving @ warps
         seen = _normalised(second.cut(frames, SIZE, SUPPORT, levels))[0]
-        alike = (template * seen) @ WEIGHTS  # correlation, -1 to 1
-        best = np.where((alike > likeness)[:, None, None], frames, best)
-        likeness = np.maximum(alike, likeness)
-        steps = (to_step @ (seen - template)[:, :, None])[:, :, 0]  # (K, 6)
-        warps = warps @ np.linalg.inv(_as_warps(steps))
+        away = warps[:, :2, 2]
+        likeness = (template * seen) @ WEIGHTS - PULL / 2 * (away**2).sum(1)  # correlation, less what the way costs
+        best = np.where((likeness > highest)[:, None, None], frames, best)
+        highest = np.maximum(likeness, highest)
+        uphill = (weighted @ (seen - template)[:, :, None])[:, :, 0]  # (K, 6)
+        uphill[:, :2] += PULL * away
+        warps = warps @ np.linalg.inv(_as_warps((to_step @ uphill[:, :, None])[:, :, 0]))
     way = np.linalg.solve(moving[:, :, :2], best[:, :, 2:] - moving[:, :, 2:])[:, :, 0]  # in sigmas
     near = np.linalg.norm(way, axis=1) < FARTHEST
     return np.where(near[:, None], best[:, :, 2], moving[:, :, 2])
