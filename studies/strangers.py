@@ -3,7 +3,7 @@
 Usage: python studies/strangers.py FOLDER... [--photos 2] [--model default]
 
 Each folder is a place of its own. Of each, some photos are matched with those of all other folders as `match_photos`
-does it: upright, then with oriented keypoints, and what has more inliers counts.
+does it: refined, upright, then with oriented keypoints, and what has more inliers counts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def overlap(first: tuple[Features, ...], second: tuple[Features, ...]) -> tuple[
     match = Consensus()
     best = None
     for a, b in zip(first, second, strict=True):
-        matches = match(a, b)
+        matches = hynet.refine(a.photo, b.photo, a, b, match(a, b))
         fit = hynet.verify(a, b, matches)
         if best is None or len(fit) > best[1]:
             assert matches.confidence is not None

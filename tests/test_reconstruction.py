@@ -21,7 +21,7 @@ from conftest import exchange
 from hynet import colmap
 from hynet.cli import main
 from hynet.colmap import NotReconstructed
-from hynet.colmap.mapping import FARTHEST, refine
+from hynet.colmap.mapping import FARTHEST, adjust
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.extractors.folder import extract_all
@@ -159,7 +159,7 @@ def test_a_photo_whose_observations_are_all_far_off_is_no_longer_registered(done
     anywhere = np.random.default_rng(0)
     for seen in lost.points2D:
         seen.xy = anywhere.uniform(5000, 9000, 2)
-    refine(model)
+    adjust(model)
     assert model.num_reg_images() == done.registered - 1
     assert lost.image_id not in model.reg_image_ids()
 

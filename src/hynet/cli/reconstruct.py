@@ -44,6 +44,7 @@ def run(
     camera: str = "auto",
     mapper: Literal["incremental", "global"] = "incremental",
     mapper_threads: int = 1,
+    refine: bool = True,
     jobs: int = 0,
     cluster: str = "local",
     undistort: Path | None = None,
@@ -75,6 +76,8 @@ def run(
         mapper: Photo by photo (incremental), or all photos at once (global), which is faster for thousands of photos.
         mapper_threads: Mapper threads; more than one is faster, but the same photos can then give a different model
             each time.
+        refine: Locate the keypoints of the model more exactly, by aligning the photos that see a point, and adjust it
+            to them; --no-refine leaves them where they were detected.
         jobs: Extraction processes and matching threads; 0 means one per core. With --cluster slurm, Slurm jobs.
         cluster: Where features are extracted and matched: local (this machine), dask://HOST:PORT or slurm, as for
             `hynet extract`.
@@ -99,6 +102,7 @@ def run(
             camera=camera,
             mapper=mapper,
             mapper_threads=mapper_threads,
+            refine=refine,
             jobs=jobs if workers is None else 0,
             cluster=workers,
             overwrite=overwrite,

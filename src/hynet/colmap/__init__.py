@@ -6,15 +6,16 @@ from __future__ import annotations
 from .cameras import Camera, guess_camera, parse_camera, pinhole_text
 from .database import Funnel, Store, Verifiable, colmap_keypoints, opened, read_funnel, verifiable, verify_pair
 from .dense import dense_points
-from .mapping import MAPPERS, MappingTask, map_photos, refine
+from .mapping import MAPPERS, MappingTask, adjust, map_photos
 from .model import MODEL_FILES, Model, ModelPhoto, as_arrays, read_model, write_model
-from .package import NotReconstructed, pycolmap
+from .package import HALF, NotReconstructed, pycolmap
 from .pose import AbsolutePose, absolute_pose
 from .sift import extract_sift, match_sift
 from .tables import check_database
 from .undistortion import bent, pinhole_camera, write_straight_model
 
 __all__ = [
+    "HALF",
     "MAPPERS",
     "MODEL_FILES",
     "AbsolutePose",
@@ -27,6 +28,7 @@ __all__ = [
     "Store",
     "Verifiable",
     "absolute_pose",
+    "adjust",
     "as_arrays",
     "bent",
     "check_database",
@@ -43,7 +45,6 @@ __all__ = [
     "pycolmap",
     "read_funnel",
     "read_model",
-    "refine",
     "verifiable",
     "verify_pair",
     "write_model",

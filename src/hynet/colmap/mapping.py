@@ -31,7 +31,7 @@ class MappingTask:
     known_cameras: bool = False  # leave them as they are
     two_view_tracks: bool = False  # look for points that only two photos see, too
     most_models: int = 10  # a bad start strands a small model, and another is begun; COLMAP would go on for 50
-    refined: bool = False  # by `refine`, at the end
+    adjusted: bool = False  # by `adjust`, at the end
     threads: int = 1  # with more, the same matches give now this model, now another
 
 
@@ -43,7 +43,7 @@ def map_photos(
     photos: int = 0,
     progress: Progress = silent,
 ) -> Any:
-    """The largest model, a pycolmap.Reconstruction for `refine`, `write_model` and `as_arrays`.
+    """The largest model, a pycolmap.Reconstruction for `adjust`, `write_model` and `as_arrays`.
 
     In a process of its own, which Ctrl-C can end: COLMAP does not listen to it.
 
@@ -94,15 +94,15 @@ def map_here(database: Path, mapper: str, asked: MappingTask, scratch: Path) -> 
     colmap.set_random_seed(SEED)
     models = MAPPERS[mapper](colmap, database, scratch, asked).values()
     largest = max(models, key=lambda model: (model.num_reg_images(), model.num_points3D()), default=None)
-    if largest is not None and largest.num_reg_images() >= asked.smallest and asked.refined:
-        refine(largest, known_cameras=asked.known_cameras, threads=asked.threads)  # which may leave photos out
+    if largest is not None and largest.num_reg_images() >= asked.smallest and asked.adjusted:
+        adjust(largest, known_cameras=asked.known_cameras, threads=asked.threads)  # which may leave photos out
     if largest is None or largest.num_reg_images() < asked.smallest:
         raise NotReconstructed("the photos do not overlap enough to be reconstructed.")
     (scratch / LARGEST).mkdir()
     largest.write_binary(scratch / LARGEST)
 
 
-def refine(model: Any, *, known_cameras: bool = False, threads: int = 1) -> None:
+def adjust(model: Any, *, known_cameras: bool = False, threads: int = 1) -> None:
     """Adjust all of a model once more, in place, with a loss that lets no poor match pull hard.
 
     The mapper's own adjustment takes every match at its word, and descriptors that match more also match places that

@@ -42,14 +42,12 @@ def refine(first: Any, second: Any, a: Features, b: Features, matches: Matches) 
     first, second: the photos of the features, as paths, arrays, or whatever else an `Extractor` takes.
     """
     need_features(a, b)
-    pyramid, other_pyramid = _pyramid(first, a), _pyramid(second, b)
-    exact = np.empty((len(matches), 2), np.float32)
-    for start in range(0, len(matches), AT_ONCE):
-        rows, columns = matches.indices[start : start + AT_ONCE].T
-        fixed = a.keypoints.frames[rows].astype(np.float64)
-        moving = b.keypoints.frames[columns].astype(np.float64)
-        exact[start : start + AT_ONCE] = _aligned(pyramid, fixed, other_pyramid, moving)
-    return replace(matches, refined=exact)
+    if any((each.keypoints.sigma <= 0).any() for each in (a, b)):
+        raise BadInput("keypoints without a size cannot be refined; use the matches as they are.")
+    rows, columns = matches.indices.T
+    fixed, moving = (each.keypoints.frames[chosen].astype(np.float64) for each, chosen in ((a, rows), (b, columns)))
+    places = located(_pyramid(first, a), fixed, _pyramid(second, b), moving)
+    return replace(matches, refined=places.astype(np.float32))
 
 
 def _pyramid(photo: Any, features: Features) -> Pyramid:
@@ -63,8 +61,14 @@ def _pyramid(photo: Any, features: Features) -> Pyramid:
     return Pyramid(image)
 
 
-def _aligned(first: Pyramid, fixed: Array, second: Pyramid, moving: Array) -> Array:
+def located(first: Pyramid, fixed: Array, second: Pyramid, moving: Array) -> Array:
     """Where the moving frames (K, 2, 3) of the second photo show what the fixed ones of the first do. (K, 2)."""
+    pieces = [slice(start, start + AT_ONCE) for start in range(0, len(fixed), AT_ONCE)]
+    return np.concatenate([np.zeros((0, 2)), *(_aligned(first, fixed[each], second, moving[each]) for each in pieces)])
+
+
+def _aligned(first: Pyramid, fixed: Array, second: Pyramid, moving: Array) -> Array:
+    """The same for as many as are held at once."""
     template, slopes = _template(first.cut(fixed, SIZE, SUPPORT))
     weighted = (slopes * WEIGHTS[:, None]).transpose(0, 2, 1)  # (K, 6, P)
     to_step = np.linalg.inv(weighted @ slopes + STIFFNESS)  # (K, 6, 6)

@@ -16,6 +16,7 @@ from ..errors import UnreadableImage
 from ..system import fingerprints
 from ..system.files import whole
 from ..types import Array, Progress, Table, silent
+from .exact_tracks import exact
 from .run_folder import write_json
 
 
@@ -66,10 +67,12 @@ def map_folder(
     known_cameras: bool,
     threads: int = 1,
     progress: Progress = silent,
+    *,
+    refine: bool = True,
 ) -> Reconstructed:
-    """From disk, where the model there was made from the same matches."""
+    """From disk, where the model there was made from the same matches. refine: locate keypoints more exactly."""
     funnel = colmap.read_funnel(out / "database.db")
-    made_from = _digest(funnel, mapper, known_cameras)
+    made_from = _digest(funnel, mapper, known_cameras, refine)
     table = out / "table.json"
     if table.exists() and all((out / name).exists() for name in colmap.MODEL_FILES):
         told = _earlier_table(table)
@@ -84,6 +87,9 @@ def map_folder(
             f"spot only: {len(verified)} of {len(funnel.matches)} pairs agree on a geometry; `hynet doctor {out}` says "
             "more."
         ) from None
+    if refine:
+        progress(0, len(photos), "refining")
+        mapped = exact(mapped, out / "database.db", photos, known_cameras=known_cameras, threads=threads)
     model = colmap.as_arrays(mapped)
     done = replace(Reconstructed.of(model, funnel, out, len(photos)), unreadable=dict(unreadable))
     table.unlink(missing_ok=True)  # killed in between, it would vouch for files of two models
@@ -106,7 +112,7 @@ def _earlier_table(path: Path) -> dict[str, Any]:
 
 def _mapped(database: Path, mapper: str, known_cameras: bool, threads: int, photos: int, progress: Progress) -> Any:
     """Points that only two photos see are left out, as COLMAP does, except where nothing can be mapped without."""
-    asked = colmap.MappingTask(known_cameras=known_cameras, refined=True, threads=threads)
+    asked = colmap.MappingTask(known_cameras=known_cameras, adjusted=True, threads=threads)
     try:
         return colmap.map_photos(database, mapper, asked, photos=photos, progress=progress)
     except NotReconstructed:
@@ -114,9 +120,9 @@ def _mapped(database: Path, mapper: str, known_cameras: bool, threads: int, phot
         return colmap.map_photos(database, mapper, again, photos=photos, progress=progress)
 
 
-def _digest(funnel: Funnel, mapper: str, known_cameras: bool) -> str:
+def _digest(funnel: Funnel, mapper: str, known_cameras: bool, refine: bool) -> str:
     pairs = sorted((*pair, count, funnel.inliers[pair]) for pair, count in funnel.matches.items())
-    return fingerprints.values([list(funnel.keypoints.items()), pairs, mapper, known_cameras])
+    return fingerprints.values([list(funnel.keypoints.items()), pairs, mapper, known_cameras, refine])
 
 
 def _colours(model: Model, photos: Mapping[str, Path]) -> Array:

@@ -52,6 +52,7 @@ def reconstruct(
     camera: str | Mapping[str, str] = "auto",
     mapper: str = "incremental",
     mapper_threads: int = 1,
+    refine: bool = True,
     jobs: int = 0,
     cluster: Cluster | None = None,
     overwrite: bool = False,
@@ -70,6 +71,7 @@ def reconstruct(
     camera: "auto" (by EXIF), "shared" (one for all photos of a size), or a known one such as "PINHOLE,fx,fy,cx,cy", of
         all photos or of each by its name.
     mapper_threads: more than one map large scenes faster, but the same matches then give now this model, now another.
+    refine: locate the keypoints of the model more exactly, by aligning the photos that see a point.
     jobs: processes that describe and threads that match; 0 means one per core.
     cluster: who describes and matches in their place (system/cluster); the features are then a collection.
     overwrite: make the model anew where `out` has one made with other settings or photos, instead of refusing.
@@ -142,7 +144,7 @@ def reconstruct(
                 match(chosen)
         progress(0, len(readable), "mapping")
         known_cameras = camera not in ("auto", "shared")
-        return map_folder(out, named, unreadable, mapper, known_cameras, mapper_threads, progress)
+        return map_folder(out, named, unreadable, mapper, known_cameras, mapper_threads, progress, refine=refine)
 
 
 # --- At the door ---
