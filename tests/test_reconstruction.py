@@ -29,6 +29,7 @@ from hynet.extractors.hloc_file import read_h5
 from hynet.extractors.settings import Settings
 from hynet.pages.doctor.examination import examine
 from hynet.sfm.camera_errors import camera_errors, centres
+from hynet.sfm.exact_tracks import move_keypoints
 from hynet.sfm.localisation import Map
 from hynet.sfm.reconstruction import Reconstructed, reconstruct
 from hynet.system.cluster import open_cluster
@@ -88,6 +89,35 @@ def test_rendered_photos_give_their_cameras_back(done: Reconstructed, truth: syn
     assert degrees < 0.1
     assert apart < 0.01
     assert done.reprojection_error < 0.3
+
+
+def test_aligned_photos_give_cameras_that_are_nearer_to_the_truth(
+    done: Reconstructed, truth: synthetic.SyntheticScene, photos: Path, tmp_path: Path
+):
+    plain = run(photos, tmp_path / "plain", features=Path(done.model) / "features.h5", refine=False)
+    assert done.reprojection_error < 0.8 * plain.reprojection_error
+    assert done.points > 0.9 * plain.points
+    for refined, detected in zip(errors(done.model, truth), errors(plain.model, truth), strict=True):
+        assert refined < detected
+
+
+def test_keypoints_without_a_size_stay_where_they_were_detected(done: Reconstructed, photos: Path):
+    model = pycolmap.Reconstruction(done.model)
+    frames = {image.name: np.tile(np.eye(2, 3), (image.num_points2D(), 1, 1)) for image in model.images.values()}
+    named = {image.name: photos / image.name for image in model.images.values()}
+    assert move_keypoints(model, frames, named) == 0
+
+
+def test_a_photo_that_has_become_another_size_is_not_aligned(done: Reconstructed, photos: Path, tmp_path: Path):
+    model = pycolmap.Reconstruction(done.model)
+    with colmap.opened(Path(done.model) / "database.db") as store:
+        frames = {image.name: store.frames(image.name).astype(float) for image in model.images.values()}
+    named = {image.name: photos / image.name for image in model.images.values()}
+    every = move_keypoints(model, frames, named)
+    cv2.imwrite(str(tmp_path / "small.png"), np.zeros((30, 40), np.uint8))
+    fewer = move_keypoints(model, frames, {**named, "0.png": tmp_path / "small.png"})
+    assert 0 < fewer < every
+    assert move_keypoints(model, frames, {"0.png": photos / "0.png"}) == 0  # the others are gone
 
 
 def test_a_cluster_makes_the_same_model_from_a_collection(done: Reconstructed, photos: Path, tmp_path: Path):
@@ -479,7 +509,7 @@ def test_a_database_with_rows_missing_or_spoilt_is_told(photos: Path, done: Reco
         run(photos, tmp_path / "model")
 
 
-def test_a_photo_that_vanishes_after_extraction_costs_its_colours_only(
+def test_a_photo_that_vanishes_after_extraction_costs_its_colours_and_its_exact_places_only(
     photos: Path, done: Reconstructed, tmp_path: Path
 ):
     shutil.copytree(photos, tmp_path / "photos")
@@ -488,8 +518,14 @@ def test_a_photo_that_vanishes_after_extraction_costs_its_colours_only(
         if what == "mapping":
             (tmp_path / "photos" / "0.png").unlink(missing_ok=True)
 
-    run(tmp_path / "photos", tmp_path / "model", features=Path(done.model) / "features.h5", progress=vanish)
-    assert (tmp_path / "model" / "images.bin").read_bytes() == (Path(done.model) / "images.bin").read_bytes()
+    features = Path(done.model) / "features.h5"
+    again = run(tmp_path / "photos", tmp_path / "model", features=features, progress=vanish)
+    assert again.registered == done.registered
+    detected = read_h5(features, "0.png").keypoints.xy
+    model = colmap.read_model(tmp_path / "model")
+    moved = {photo.name: np.abs(photo.xy - read_h5(features, photo.name).keypoints.xy).max() for photo in model.photos}
+    np.testing.assert_allclose(model.photos[0].xy, detected, atol=1e-3)
+    assert min(moved[name] for name in moved if name != "0.png") > 0.1
 
 
 def test_what_a_features_file_would_leave_unused_is_refused(photos: Path, tmp_path: Path, capsys):
