@@ -29,11 +29,14 @@ def texture(seed: int) -> Array:
     return np.clip(128 + 45 * sum_of_blurs / np.std(sum_of_blurs), 0, 255).astype(np.uint8)
 
 
-def at(xy: Array, sigma: float | Array, linear: Array | None = None) -> Features:
-    """Features of a photo of SIZE, all with one descriptor; linear: (2, 2), what their regions were stretched by."""
+def at(xy: Array, sigma: float, linear: Array | None = None) -> Features:
+    """Features of a photo of SIZE, all with one descriptor; linear: (2, 2), what their regions were stretched by.
+
+    Sizes lie around sigma: where all are equal, keypoints count as points without a size.
+    """
     frames = np.zeros((len(xy), 2, 3))
     frames[:, :, :2] = np.eye(2) if linear is None else linear
-    frames[:, :, :2] *= np.broadcast_to(sigma, len(xy))[:, None, None]
+    frames[:, :, :2] *= sigma * np.linspace(0.99, 1.01, len(xy))[:, None, None]
     frames[:, :, 2] = xy
     return Features(Keypoints(frames, np.ones(len(xy))), np.ones((len(xy), 1), np.float32), SIZE)
 
@@ -76,6 +79,17 @@ def test_keypoints_that_are_off_by_half_a_pixel_are_put_where_they_belong(name, 
     assert (after < before).mean() > 0.9
 
 
+@pytest.mark.parametrize("sigmas", [(2.7, 3.0), (5.0, 6.0), (2.5, 3.5)], ids=str)
+def test_a_match_of_two_sizes_is_seen_equally_sharp_in_both_photos(sigmas):
+    """Around powers of two, each keypoint alone would be looked at in another copy of its photo."""
+    first, H, xy = texture(0), MAPS["shifted"], grid()
+    second = cv2.warpPerspective(first, H, SIZE, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
+    off = np.random.default_rng(1).normal(0, 0.5, xy.shape)
+    a, b = at(xy, sigmas[0]), at(geometry.transfer(H, xy) + off, sigmas[1])
+    found = refine(first, second, a, b, one_to_one(len(xy)))
+    assert np.median(geometry.transfer_error(H, *found.places(a, b))) < 0.05
+
+
 def test_a_region_that_is_turned_is_aligned_in_its_own_frame():
     first, xy = texture(2), grid()
     turn = cv2.getRotationMatrix2D((SIZE[0] / 2, SIZE[1] / 2), 75, 0.8)
@@ -97,19 +111,34 @@ def test_the_same_place_of_the_same_photo_stays_where_it_is():
 @given(
     seed=st.integers(0, 1000),
     contrast=st.sampled_from([0.0, 0.01, 0.3, 1.0]),
-    sigma=st.floats(0.3, 40),
-    count=st.integers(0, 12),
+    sigmas=st.tuples(st.floats(0.3, 40), st.floats(0.3, 40)),
+    flat=st.floats(0.05, 1),
+    mirrored=st.booleans(),
+    count=st.integers(2, 12),
 )
-def test_whatever_the_patches_show_no_match_goes_far_or_gets_lost(seed, contrast, sigma, count):
+def test_whatever_the_patches_show_no_match_goes_far_or_gets_lost(seed, contrast, sigmas, flat, mirrored, count):
     """Other photos, flat ones, regions beyond the border: a finite place within FARTHEST sigmas."""
     random = np.random.default_rng(seed)
     first, second = (np.clip(128 + contrast * (texture(seed + k) - 128.0), 0, 255).astype(np.uint8) for k in (0, 1))
-    a, b = (at(random.uniform(-5, SIZE, (count, 2)), sigma) for _ in range(2))
+    shape = np.diag([1.0, -flat if mirrored else flat])
+    a, b = (at(random.uniform(-5, SIZE, (count, 2)), sigma, shape) for sigma in sigmas)
     found = refine(first, second, a, b, one_to_one(count))
     assert found.refined.shape == (count, 2)
     moved = np.linalg.norm(found.refined - b.keypoints.xy, axis=1)
     assert np.isfinite(found.refined).all()
-    assert (moved <= FARTHEST * sigma + 1e-3).all()
+    assert (moved <= 1.02 * FARTHEST * sigmas[1] + 1e-3).all()
+
+
+def test_what_shows_something_else_stays_where_it_was_detected():
+    first, second, xy = texture(6), texture(7), grid()
+    a, b = at(xy, 2.5), at(xy, 2.5)
+    moved = np.linalg.norm(refine(first, second, a, b, one_to_one(len(xy))).refined - xy, axis=1)
+    assert (moved < 1e-3).mean() > 0.75
+
+
+def test_no_matches_are_refined_to_none():
+    a, photo = at(grid(), 2.0), texture(0)
+    assert refine(photo, photo, a, a, one_to_one(0)).refined.shape == (0, 2)
 
 
 def test_many_matches_are_refined_as_each_alone():

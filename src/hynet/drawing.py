@@ -88,9 +88,10 @@ def matches(
     sizes: (width, height) in which the keypoints are, of photos that are smaller copies.
     """
     canvas, places = _side_by_side(_shown(photos, sizes))
-    first, second = (
-        _placed(points.xy[found.indices[:, side]], *places[side]) for side, points in enumerate(keypoints)
-    )  # (K, 2) in the picture
+    xy = [points.xy[found.indices[:, side]] for side, points in enumerate(keypoints)]
+    if found.refined is not None:
+        xy[1] = found.refined
+    first, second = (_placed(points, *places[side]) for side, points in enumerate(xy))  # (K, 2) in the picture
     colours = np.where(agree[:, None], _greens(first[:, 1] * OVER / len(canvas)), RED).astype(int).tolist()  # of K
     starts, ends = _fine(first), _fine(second)
     some = np.random.default_rng(0).permutation(len(found))

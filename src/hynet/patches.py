@@ -50,11 +50,12 @@ class Pyramid:
 
     def levels(self, frames: Array, size: int, support: float) -> Array:
         """The copy (N,) whose pixels are nearest in size to those of the patch along its longer axis."""
-        (a, b), (c, d) = _in_patch_pixels(frames, size, support)[:, :, :2].transpose(1, 2, 0)
-        squares, area = a * a + b * b + c * c + d * d, a * d - b * c
-        step = np.sqrt((squares + np.sqrt(np.maximum(squares**2 - 4 * area**2, 0))) / 2)  # the larger singular value
-        smallest = int(np.log2(min(self._copies[0].shape)))  # halving goes no further
-        return np.clip(np.rint(np.log2(np.maximum(step, 1e-9))), 0, smallest).astype(np.int64)
+        return self.nearest_level(np.log2(np.maximum(_step(_in_patch_pixels(frames, size, support)), 1e-9)))
+
+    def nearest_level(self, level: Array) -> Array:
+        """Of any real numbers (N,): 0 is the photo, 1 its half; halving goes no further than a pixel."""
+        smallest = int(np.log2(min(self._copies[0].shape)))
+        return np.clip(np.rint(level), 0, smallest).astype(np.int64)
 
     def _copy(self, level: int) -> Array:
         """Level 0 is the photo; the others are in floats, since rounding every one of them would add up."""
@@ -63,6 +64,13 @@ class Pyramid:
             # Pixel (0, 0) stays where it is, so a position at level k is the position in the photo divided by 2^k.
             self._copies.append(cv2.pyrDown(larger, borderType=cv2.BORDER_REPLICATE))
         return self._copies[level]
+
+
+def _step(frames: Array) -> Array:
+    """The larger singular value (N,) of frames (N, 2, 3): how far apart neighbours in a patch are."""
+    (a, b), (c, d) = frames[:, :, :2].transpose(1, 2, 0)
+    squares, area = a * a + b * b + c * c + d * d, a * d - b * c
+    return np.sqrt((squares + np.sqrt(np.maximum(squares**2 - 4 * area**2, 0))) / 2)
 
 
 def _in_patch_pixels(frames: Array, size: int, support: float) -> Array:

@@ -15,19 +15,20 @@ from typing import Literal
 
 import numpy as np
 
-from .. import geometry, matchers, metrics
+from .. import geometry, images, matchers, metrics, patches
 from ..datasets import sequences
 from ..datasets.sequences import ImageSequence
 from ..matchers import Matcher
 from ..matchers.consensus import Consensus
 from ..matchers.nearest import match
+from ..matchers.refinement import refine_anyones
 from ..matchers.verification import THRESHOLDS
 from ..system import cache, fingerprints
 from ..types import Array, Features, Matches, Progress, silent
 from .harness import comparing
 from .harness.contestants import Model
 from .harness.evaluation import Curves, Evaluation
-from .harness.methods import REFINED, Method, Setting, key, open_methods, refined_where_sized
+from .harness.methods import REFINED, Method, Setting, key, open_methods
 
 PIXELS = range(1, 11)  # thresholds of the mean matching accuracy
 CORNERS = (3, 5, 10)  # thresholds of the corner error, in pixels
@@ -132,7 +133,7 @@ def _measured(method: Method, sequence: ImageSequence, refined: bool) -> dict[st
             second = method.features(photo)
 
             def located(matches: Matches, photo: Path = photo, second: Features = second) -> Matches:
-                return refined_where_sized(sequence.photos[0], photo, first, second, matches) if refined else matches
+                return refine_anyones(sequence.photos[0], photo, first, second, matches) if refined else matches
 
             pairs.append(_pair(first, second, H, method.matcher, located))
         return {column: np.array([pair[column] for pair in pairs]) for column in pairs[0]}
@@ -145,7 +146,7 @@ def _measured(method: Method, sequence: ImageSequence, refined: bool) -> dict[st
         "homographies": [H.tolist() for H in sequence.homographies],
         "ratio": first.ratio,
         "refined": refined,
-        "code": fingerprints.code(sys.modules[__name__], matchers, geometry, metrics),
+        "code": fingerprints.code(sys.modules[__name__], matchers, geometry, metrics, patches, images),
     }
     return cache.arrays(told, measure)
 

@@ -109,7 +109,12 @@ def run(
             extractor=extractor,
             device=device,
         )
-        for given, name in ((focal, "--focal"), (mask[1:], "a second --mask"), (show != "matches", "--show")):
+        for given, name in (
+            (focal, "--focal"),
+            (mask[1:], "a second --mask"),
+            (show != "matches", "--show"),
+            (not refine, "--no-refine"),
+        ):
             if given:
                 raise BadInput(f"{name} is for two photos; leave it out for many.")
         from .many_pairs import match_many  # brings h5py, which two photos do not need

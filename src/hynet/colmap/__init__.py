@@ -7,15 +7,14 @@ from .cameras import Camera, guess_camera, parse_camera, pinhole_text
 from .database import Funnel, Store, Verifiable, colmap_keypoints, opened, read_funnel, verifiable, verify_pair
 from .dense import dense_points
 from .mapping import MAPPERS, MappingTask, adjust, map_photos
-from .model import MODEL_FILES, Model, ModelPhoto, as_arrays, read_model, write_model
-from .package import HALF, NotReconstructed, pycolmap
+from .model import MODEL_FILES, Model, ModelPhoto, as_arrays, move, open_model, read_model, registered, write_model
+from .package import NotReconstructed, pycolmap
 from .pose import AbsolutePose, absolute_pose
 from .sift import extract_sift, match_sift
 from .tables import check_database
 from .undistortion import bent, pinhole_camera, write_straight_model
 
 __all__ = [
-    "HALF",
     "MAPPERS",
     "MODEL_FILES",
     "AbsolutePose",
@@ -38,6 +37,8 @@ __all__ = [
     "guess_camera",
     "map_photos",
     "match_sift",
+    "move",
+    "open_model",
     "opened",
     "parse_camera",
     "pinhole_camera",
@@ -45,6 +46,7 @@ __all__ = [
     "pycolmap",
     "read_funnel",
     "read_model",
+    "registered",
     "verifiable",
     "verify_pair",
     "write_model",

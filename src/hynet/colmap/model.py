@@ -108,6 +108,23 @@ def write_model(model: Any, folder: Path, colours: Array | None = None) -> None:
         model.export_PLY(file)
 
 
+def open_model(folder: Path) -> Any:
+    """A model that we wrote ourselves, as pycolmap.Reconstruction."""
+    return pycolmap().Reconstruction(folder)
+
+
+def registered(model: Any) -> list[str]:
+    """Names of the photos of a pycolmap.Reconstruction that have a pose."""
+    return [model.images[number].name for number in model.reg_image_ids()]
+
+
+def move(model: Any, name: str, rows: Array, xy: Array) -> None:
+    """Keypoints (K,) of a photo of a pycolmap.Reconstruction to other places (K, 2)."""
+    keypoints = next(image for image in model.images.values() if image.name == name).points2D
+    for row, place in zip(rows.tolist(), xy + HALF, strict=True):
+        keypoints[row].xy = place
+
+
 def as_arrays(model: Any) -> Model:
     """Of a pycolmap.Reconstruction."""
     rows = {number: row for row, number in enumerate(sorted(model.points3D))}

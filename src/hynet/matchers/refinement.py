@@ -7,7 +7,8 @@ in the inverse compositional form of Baker and Matthews (2004), whatever the gai
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,18 @@ from .. import images
 from ..errors import BadInput
 from ..patches import Pyramid
 from ..types import Array, Features, Matches, need_features
+from .confidence import has_scales
 
-# Width of the patches and radius of the Gaussian window in them, in detector sigmas: docs/matching.md has the choice.
+# Width of the patches and radius of the Gaussian window in them, in detector sigmas: docs/matching.md
 SUPPORT, WINDOW = 10.0, 2.5
 SIZE = 20  # pixels a side
 STEPS = 6
-FARTHEST = 1.5  # sigmas: a keypoint that would move farther stays where it was found
+FARTHEST = 1.5  # sigmas: a keypoint that would move farther stays where it was found, and so does ...
+ALIKE = 0.6  # ... one whose patch is correlated less than this in the end: it shows something else
 FAINT = 2.0  # grey levels: contrast below this is noise
 # What a square sigma away from the detected place costs, in squared differences of normalised patches: along an edge,
 # where all places look alike, the detector is believed
-PULL = 0.02
+PULL = 0.005
 STIFFNESS = np.diag([PULL, PULL, 0.02, 0.02, 0.02, 0.02])  # of a step: x, y and the four numbers of the stretch
 SMALLEST_AREA = 0.3  # of what a step makes of an area: below, it has gone astray
 AT_ONCE = 1024  # matches: memory is bounded whatever their number
@@ -39,15 +42,30 @@ WEIGHTS /= WEIGHTS.sum()
 def refine(first: Any, second: Any, a: Features, b: Features, matches: Matches) -> Matches:
     """The matches with the exact places of their second keypoints, in `Matches.refined`.
 
+    Keypoints without a size (ALIKED's, XFeat's) say nothing of the region around them: such matches stay as they are.
+
     first, second: the photos of the features, as paths, arrays, or whatever else an `Extractor` takes.
     """
     need_features(a, b)
-    if any((each.keypoints.sigma <= 0).any() for each in (a, b)):
-        raise BadInput("keypoints without a size cannot be refined; use the matches as they are.")
+    if not has_scales(a, b):
+        return matches
     rows, columns = matches.indices.T
-    fixed, moving = (each.keypoints.frames[chosen].astype(np.float64) for each, chosen in ((a, rows), (b, columns)))
-    places = located(_pyramid(first, a), fixed, _pyramid(second, b), moving)
+    templates = Templates.of(_pyramid(first, a), a.keypoints.frames[rows].astype(np.float64))
+    places = located(templates, _pyramid(second, b), b.keypoints.frames[columns].astype(np.float64))
     return replace(matches, refined=places.astype(np.float32))
+
+
+def refine_anyones(first: Any, second: Any, a: Features, b: Features, matches: Matches) -> Matches:
+    """As `refine`, for features of any program; as they are where these may not be of the pixels that we read.
+
+    Others may detect keypoints in a photo as it lies, not turned by its EXIF, or in a smaller copy of it.
+    """
+    if any(isinstance(photo, str | Path) and images.is_turned(photo) for photo in (first, second)):
+        return matches
+    try:
+        return refine(first, second, a, b, matches)
+    except BadInput:
+        return matches
 
 
 def _pyramid(photo: Any, features: Features) -> Pyramid:
@@ -61,33 +79,60 @@ def _pyramid(photo: Any, features: Features) -> Pyramid:
     return Pyramid(image)
 
 
-def located(first: Pyramid, fixed: Array, second: Pyramid, moving: Array) -> Array:
-    """Where the moving frames (K, 2, 3) of the second photo show what the fixed ones of the first do. (K, 2)."""
-    pieces = [slice(start, start + AT_ONCE) for start in range(0, len(fixed), AT_ONCE)]
-    return np.concatenate([np.zeros((0, 2)), *(_aligned(first, fixed[each], second, moving[each]) for each in pieces)])
+@dataclass(frozen=True)
+class Templates:
+    """What keypoints show that others are aligned with."""
+
+    patches: Array  # (K, SIZE, SIZE) uint8
+    blur: Array  # (K,) log2 of the pixels they were sampled from, in sigmas of the keypoint
+
+    @classmethod
+    def of(cls, photo: Pyramid, frames: Array) -> Templates:
+        """Of frames (K, 2, 3) float64."""
+        levels = photo.levels(frames, SIZE, SUPPORT)
+        return cls(photo.cut(frames, SIZE, SUPPORT, levels), levels - _log_sigma(frames))
+
+    def __len__(self) -> int:
+        return len(self.patches)
+
+    def __getitem__(self, rows: Any) -> Templates:
+        return Templates(self.patches[rows], self.blur[rows])
 
 
-def _aligned(first: Pyramid, fixed: Array, second: Pyramid, moving: Array) -> Array:
+def located(templates: Templates, photo: Pyramid, frames: Array) -> Array:
+    """Where a photo shows, near its frames (K, 2, 3) float64, what the templates do. (K, 2) pixels."""
+    pieces = [slice(start, start + AT_ONCE) for start in range(0, len(templates), AT_ONCE)]
+    return np.concatenate([np.zeros((0, 2)), *(_aligned(templates[each], photo, frames[each]) for each in pieces)])
+
+
+def _aligned(templates: Templates, photo: Pyramid, detected: Array) -> Array:
     """The same for as many as are held at once."""
-    template, slopes = _template(first.cut(fixed, SIZE, SUPPORT))
+    template, slopes = _template(templates.patches)
     weighted = (slopes * WEIGHTS[:, None]).transpose(0, 2, 1)  # (K, 6, P)
     to_step = np.linalg.inv(weighted @ slopes + STIFFNESS)  # (K, 6, 6)
-    levels = second.levels(moving, SIZE, SUPPORT)  # kept: on another level the photo is blurred differently
-    warps = np.tile(np.eye(3), (len(moving), 1, 1))  # of the moving frames, in their sigmas
-    best, highest = moving, np.full(len(moving), -np.inf)
+    levels = photo.nearest_level(templates.blur + _log_sigma(detected))  # blurred as the templates are
+    warps = np.tile(np.eye(3), (len(detected), 1, 1))  # of the detected frames, in their sigmas
+    best, alike, highest = detected, np.zeros(len(detected)), np.full(len(detected), -np.inf)
     for _ in range(STEPS + 1):
-        frames = moving @ warps
-        seen = _normalised(second.cut(frames, SIZE, SUPPORT, levels))[0]
+        frames = detected @ warps
+        seen = _normalised(photo.cut(frames, SIZE, SUPPORT, levels))[0]
         away = warps[:, :2, 2]
-        likeness = (template * seen) @ WEIGHTS - PULL / 2 * (away**2).sum(1)  # correlation, less what the way costs
-        best = np.where((likeness > highest)[:, None, None], frames, best)
-        highest = np.maximum(likeness, highest)
+        correlation = (template * seen) @ WEIGHTS
+        worth = correlation - PULL / 2 * (away**2).sum(1)
+        better = worth > highest
+        best = np.where(better[:, None, None], frames, best)
+        alike, highest = np.where(better, correlation, alike), np.maximum(worth, highest)
         uphill = (weighted @ (seen - template)[:, :, None])[:, :, 0]  # (K, 6)
         uphill[:, :2] += PULL * away
         warps = warps @ np.linalg.inv(_as_warps((to_step @ uphill[:, :, None])[:, :, 0]))
-    way = np.linalg.solve(moving[:, :, :2], best[:, :, 2:] - moving[:, :, 2:])[:, :, 0]  # in sigmas
-    near = np.linalg.norm(way, axis=1) < FARTHEST
-    return np.where(near[:, None], best[:, :, 2], moving[:, :, 2])
+    way = np.linalg.solve(detected[:, :, :2], best[:, :, 2:] - detected[:, :, 2:])[:, :, 0]  # in sigmas
+    believed = (np.linalg.norm(way, axis=1) < FARTHEST) & (alike >= ALIKE)
+    return np.where(believed[:, None], best[:, :, 2], detected[:, :, 2])
+
+
+def _log_sigma(frames: Array) -> Array:
+    """(K, 2, 3) -> (K,)."""
+    return np.log2(np.abs(np.linalg.det(frames[:, :, :2]))) / 2
 
 
 def _normalised(patches: Array) -> tuple[Array, Array]:
@@ -110,9 +155,8 @@ def _template(patches: Array) -> tuple[Array, Array]:
 
 
 def _as_warps(steps: Array) -> Array:
-    """x, y and stretch (K, 6) -> (K, 3, 3); where a step would all but squash the region, none."""
+    """x, y and stretch (K, 6) -> (K, 3, 3); where a step would squash or mirror the region, none."""
     warps = np.tile(np.eye(3), (len(steps), 1, 1))
     warps[:, :2] += steps.reshape(-1, 3, 2)[:, [1, 2, 0]].transpose(0, 2, 1)
-    astray = np.abs(np.linalg.det(warps)) < SMALLEST_AREA
-    warps[astray] = np.eye(3)
+    warps[np.linalg.det(warps) < SMALLEST_AREA] = np.eye(3)
     return warps

@@ -27,6 +27,7 @@ from ..types import Array, Features, Keypoints, Matches
 from . import Matcher, open_with_ratio
 from .confidence import has_scales, same_place
 from .refinement import refine as refined
+from .refinement import refine_anyones
 from .turning import stand_alike
 from .verification import THRESHOLDS, verify
 
@@ -157,7 +158,7 @@ def match_photos(
     focal: float | Sequence[float] | None = None,
     device: str | None = None,
 ) -> MatchedPhotos:
-    """Extract, match, verify.
+    """Extract, match, refine, verify.
 
     extractor: a name, the path of weights or of a features file, or an object, in place of detector and model.
     max_keypoints: per photo; None: 2048, or as an extractor that is an object was made.
@@ -218,7 +219,10 @@ def match_photos(
             matches = found_by(a, b)
         if refine and has_scales(a, b):
             with clock("refine"):
-                matches = refined(*photos, a, b, matches)
+                if isinstance(extract, Extractor):
+                    matches = refined(*photos, a, b, matches)
+                else:
+                    matches = refine_anyones(first, second, a, b, matches)
         with clock("verify"):
             asked = "fundamental" if geometry == "none" else geometry
             return _Compared((a, b), matches, verify(a, b, matches, asked, threshold=threshold))

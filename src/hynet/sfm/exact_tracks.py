@@ -6,105 +6,117 @@ As `matchers.refinement` does for two photos. Everything is then adjusted once m
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import colmap, images
-from ..errors import UnreadableImage
-from ..matchers.refinement import located
+from ..colmap import Model
+from ..errors import BadInput, HynetError, UnreadableImage
+from ..matchers.refinement import SIZE, Templates, located
 from ..patches import Pyramid
-from ..system.processes import Helper
+from ..system.processes import EndedEarly, Helper
 from ..types import Array
 
-AT_HAND = 16  # photos, so that memory is bounded; pairs are taken in squares of half as many
+SCRATCH = ".exact"  # a folder beside the model while it is refined
+Keypoints = tuple[Array, Array]  # of one photo: rows (K,) of its frames, rows (K,) of the model's points
 
 
-def exact(
-    model: Any, database: Path, photos: Mapping[str, Path], *, known_cameras: bool = False, threads: int = 1
-) -> Any:
-    """The model (a pycolmap.Reconstruction) from photos by name; `database` has the keypoints it was made from.
+def exact(model: Path, database: Path, photos: Mapping[str, Path], *, known_cameras: bool, threads: int) -> Any:
+    """The model of a folder (a pycolmap.Reconstruction) from photos by name; `database` has its keypoints.
 
     In a process of its own, which Ctrl-C can end, as for mapping.
     """
-    scratch = database.with_name(".exact")
+    scratch = model / SCRATCH
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed here
     scratch.mkdir()
     try:
-        model.write_binary(scratch)
-        with Helper() as helper:
-            helper.call(f"{__name__}:exact_here", scratch, database, dict(photos), known_cameras, threads)
-        return colmap.pycolmap().Reconstruction(scratch)
+        with Helper(threads=threads) as helper:
+            helper.call(f"{__name__}:exact_here", model, scratch, database, dict(photos), known_cameras, threads)
+        return colmap.open_model(scratch)
+    except (EndedEarly, ValueError, RuntimeError, np.linalg.LinAlgError) as error:
+        raise HynetError(
+            f"the model could not be refined ({error}) and is kept as it was mapped; --no-refine leaves it so."
+        ) from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def exact_here(folder: Path, database: Path, photos: Mapping[str, Path], known_cameras: bool, threads: int) -> None:
-    """The model of a folder, in its place."""
-    model = colmap.pycolmap().Reconstruction(folder)
+def exact_here(
+    folder: Path, out: Path, database: Path, photos: Mapping[str, Path], known_cameras: bool, threads: int
+) -> None:
+    """The model of one folder, refined, into another; as it is where refining would lose a photo."""
+    model = colmap.open_model(folder)
+    before = model.num_reg_images()
     with colmap.opened(database) as store:
-        frames = {image.name: store.frames(image.name).astype(np.float64) for image in model.images.values()}
-    if move_keypoints(model, frames, photos):
-        colmap.adjust(model, known_cameras=known_cameras, threads=threads)
-        model.write_binary(folder)
+        frames = {name: store.frames(name) for name in colmap.registered(model)}
+    move_keypoints(model, frames, photos, out)
+    colmap.adjust(model, known_cameras=known_cameras, threads=threads)
+    if model.num_reg_images() < before:
+        model = colmap.open_model(folder)
+    model.write_binary(out)
 
 
-def move_keypoints(model: Any, frames: Mapping[str, Array], photos: Mapping[str, Path]) -> int:
+def move_keypoints(model: Any, frames: Mapping[str, Array], photos: Mapping[str, Path], scratch: Path) -> int:
     """To where each shows what its point's reference does; how many were aligned. frames: (N, 2, 3) by photo.
 
+    Every photo is read twice, one at a time: once for what its references show, once to be aligned with others'.
     Keypoints without a size, and those of photos that are gone or have become others, stay where they are.
     """
-    sizes = {name: np.linalg.det(own[:, :, :2]) for name, own in frames.items()}
-    if not all(len(some) and some.min() > 0 and np.ptp(some) > 0 for some in sizes.values()):
+    found = colmap.as_arrays(model)
+    sigmas = {name: np.sqrt(np.abs(np.linalg.det(own[:, :, :2].astype(np.float64)))) for name, own in frames.items()}
+    if any(not len(some) or some.min() <= 0 or np.ptp(some) == 0 for some in sigmas.values()):
         return 0
-
-    @lru_cache(maxsize=AT_HAND)
-    def pyramid(name: str) -> Pyramid | None:
-        try:
-            image = images.read(photos[name])
-        except (KeyError, UnreadableImage):
-            return None
-        camera = model.cameras[numbered[name].camera_id]
-        return Pyramid(image) if image.shape == (camera.height, camera.width) else None
-
-    numbered = {image.name: image for image in model.images.values()}
+    patches = np.memmap(scratch / "templates", np.uint8, "w+", shape=(max(1, len(found.xyz)), SIZE, SIZE))
+    blur = np.full(len(found.xyz), np.nan)  # of points whose reference was not seen
+    references, others = _observations(found, sigmas)
+    for name, (rows, points) in references.items():
+        pyramid = _pyramid(found, name, photos)
+        if pyramid is not None:
+            templates = Templates.of(pyramid, frames[name][rows].astype(np.float64))
+            patches[points] = templates.patches
+            blur[points] = templates.blur
     aligned = 0
-    for name, other, rows, columns in _aligned_pairs(colmap.as_arrays(model), sizes):
-        first, second = pyramid(name), pyramid(other)
-        if first is None or second is None:
-            continue
-        places = located(first, frames[name][rows], second, frames[other][columns])
-        for column, place in zip(columns.tolist(), places + colmap.HALF, strict=True):
-            numbered[other].points2D[column].xy = place
-        aligned += len(rows)
+    for name, (rows, points) in others.items():
+        pyramid = _pyramid(found, name, photos)
+        known = np.isfinite(blur[points])
+        if pyramid is not None and known.any():
+            rows, points = rows[known], points[known]
+            templates = Templates(patches[points], blur[points])
+            colmap.move(model, name, rows, located(templates, pyramid, frames[name][rows].astype(np.float64)))
+            aligned += len(rows)
     return aligned
 
 
-def _aligned_pairs(model: colmap.Model, sizes: Mapping[str, Array]) -> Iterator[tuple[str, str, Array, Array]]:
-    """Two photos, and the keypoints (K,), (K,) of points of which the first is the reference and the second another.
+def _observations(model: Model, sigmas: Mapping[str, Array]) -> tuple[dict[str, Keypoints], dict[str, Keypoints]]:
+    """Photo -> its keypoints that are references of points, and those that are not.
 
-    The reference of a point is the keypoint of middle size: nothing is aligned across more of a zoom than needed.
+    The reference of a point is its keypoint of middle size: nothing is aligned across more of a zoom than needed.
     """
     names = [photo.name for photo in model.photos]
     seen = [np.flatnonzero(photo.points >= 0) for photo in model.photos]
     photo = np.repeat(np.arange(len(names)), [len(rows) for rows in seen])  # of each observation
-    keypoint = np.concatenate(seen)
+    row = np.concatenate(seen)
     point = np.concatenate([each.points[rows] for each, rows in zip(model.photos, seen, strict=True)])
-    size = np.concatenate([sizes[name][rows] for name, rows in zip(names, seen, strict=True)])
-    order = np.lexsort([size, point])
-    starts = np.flatnonzero(np.r_[True, np.diff(point[order]) != 0])
-    lengths = np.diff(np.r_[starts, len(order)])
-    reference = np.repeat(order[starts + lengths // 2], lengths)  # of each observation in this order
-    others = order[order != reference]
-    reference = reference[order != reference]
-    near = AT_HAND // 2
-    squares = photo[reference] // near, photo[others] // near
-    together = np.lexsort([photo[others], photo[reference], squares[1], squares[0]])
-    pairs = np.column_stack([photo[reference], photo[others]])[together]
-    for some in np.split(together, np.flatnonzero(np.any(np.diff(pairs, axis=0) != 0, axis=1)) + 1):
-        if len(some):
-            a, b = reference[some], others[some]
-            yield names[photo[a[0]]], names[photo[b[0]]], keypoint[a], keypoint[b]
+    order = np.lexsort([np.concatenate([sigmas[name][rows] for name, rows in zip(names, seen, strict=True)]), point])
+    starts = np.flatnonzero(np.diff(point[order], prepend=-1))
+    lengths = np.diff(starts, append=len(order))
+    is_reference = np.zeros(len(order), bool)
+    is_reference[order[starts + lengths // 2]] = True
+
+    def by_photo(which: Array) -> dict[str, Keypoints]:
+        return {name: (row[some], point[some]) for k, name in enumerate(names) if (some := which & (photo == k)).any()}
+
+    return by_photo(is_reference), by_photo(~is_reference)
+
+
+def _pyramid(model: Model, name: str, photos: Mapping[str, Path]) -> Pyramid | None:
+    """The photo that the keypoints were detected in; None where it is gone or has become another."""
+    try:
+        image = images.read(photos[name])
+        size = next(photo.camera.size for photo in model.photos if photo.name == name)
+        return Pyramid(image) if image.shape[::-1] == size else None
+    except (KeyError, UnreadableImage, BadInput):
+        return None

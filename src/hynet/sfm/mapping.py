@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from ..errors import UnreadableImage
 from ..system import fingerprints
 from ..system.files import whole
 from ..types import Array, Progress, Table, silent
-from .exact_tracks import exact
+from .exact_tracks import SCRATCH, exact
 from .run_folder import write_json
 
 
@@ -68,35 +69,37 @@ def map_folder(
     threads: int = 1,
     progress: Progress = silent,
     *,
-    refine: bool = True,
+    aligned: Mapping[str, Path] | None = None,
 ) -> Reconstructed:
-    """From disk, where the model there was made from the same matches. refine: locate keypoints more exactly."""
+    """From disk, where the model there was made from the same matches.
+
+    aligned: photos with which the model is refined once it is mapped and written; None: it is not.
+    """
+    shutil.rmtree(out / SCRATCH, ignore_errors=True)  # of a run that was killed while it refined
     funnel = colmap.read_funnel(out / "database.db")
-    made_from = _digest(funnel, mapper, known_cameras, refine)
-    table = out / "table.json"
-    if table.exists() and all((out / name).exists() for name in colmap.MODEL_FILES):
-        told = _earlier_table(table)
-        if told.pop("made_from", None) == made_from:
-            return Reconstructed(**{**told, "model": str(out), "photos": len(photos), "unreadable": dict(unreadable)})
-    verified = {pair: count for pair, count in funnel.inliers.items() if count}
-    try:
-        mapped = _mapped(out / "database.db", mapper, known_cameras, threads, len(funnel.keypoints), progress)
-    except NotReconstructed:
-        raise NotReconstructed(
-            f"the {len(funnel.keypoints)} photos overlap too little to be reconstructed, or show the scene from one "
-            f"spot only: {len(verified)} of {len(funnel.matches)} pairs agree on a geometry; `hynet doctor {out}` says "
-            "more."
-        ) from None
-    if refine:
+    mapped_from = _digest(funnel, mapper, known_cameras)
+    made_from = mapped_from if aligned is None else f"{mapped_from}, refined"
+    there = _earlier_table(out / "table.json") if all((out / name).exists() for name in colmap.MODEL_FILES) else {}
+    known_as = there.pop("made_from", None)
+    if known_as == made_from:
+        return Reconstructed(**{**there, "model": str(out), "photos": len(photos), "unreadable": dict(unreadable)})
+
+    def write(model: Any, made_from: str) -> Reconstructed:
+        arrays = colmap.as_arrays(model)
+        done = replace(Reconstructed.of(arrays, funnel, out, len(photos)), unreadable=dict(unreadable))
+        (out / "table.json").unlink(missing_ok=True)  # killed in between, it would vouch for files of two models
+        colmap.write_model(model, out, _colours(arrays, photos))
+        with whole(out / "table.md") as file:
+            file.write_text(done.table().markdown() + "\n")
+        write_json(out / "table.json", {**asdict(done), "made_from": made_from})  # last: it vouches for the rest
+        return done
+
+    if aligned is None or known_as != mapped_from:
+        done = write(_mapped(out, mapper, known_cameras, threads, funnel, progress), mapped_from)
+    if aligned is not None:
         progress(0, len(photos), "refining")
-        mapped = exact(mapped, out / "database.db", photos, known_cameras=known_cameras, threads=threads)
-    model = colmap.as_arrays(mapped)
-    done = replace(Reconstructed.of(model, funnel, out, len(photos)), unreadable=dict(unreadable))
-    table.unlink(missing_ok=True)  # killed in between, it would vouch for files of two models
-    colmap.write_model(mapped, out, _colours(model, photos))
-    with whole(out / "table.md") as file:
-        file.write_text(done.table().markdown() + "\n")
-    write_json(table, {**asdict(done), "made_from": made_from})  # last: it vouches for the rest
+        refined = exact(out, out / "database.db", aligned, known_cameras=known_cameras, threads=threads)
+        done = write(refined, made_from)
     return done
 
 
@@ -110,19 +113,28 @@ def _earlier_table(path: Path) -> dict[str, Any]:
         return {}
 
 
-def _mapped(database: Path, mapper: str, known_cameras: bool, threads: int, photos: int, progress: Progress) -> Any:
+def _mapped(out: Path, mapper: str, known_cameras: bool, threads: int, funnel: Funnel, progress: Progress) -> Any:
     """Points that only two photos see are left out, as COLMAP does, except where nothing can be mapped without."""
     asked = colmap.MappingTask(known_cameras=known_cameras, adjusted=True, threads=threads)
+    photos, database = len(funnel.keypoints), out / "database.db"
     try:
-        return colmap.map_photos(database, mapper, asked, photos=photos, progress=progress)
+        try:
+            return colmap.map_photos(database, mapper, asked, photos=photos, progress=progress)
+        except NotReconstructed:
+            again = replace(asked, two_view_tracks=True)
+            return colmap.map_photos(database, mapper, again, photos=photos, progress=progress)
     except NotReconstructed:
-        again = replace(asked, two_view_tracks=True)
-        return colmap.map_photos(database, mapper, again, photos=photos, progress=progress)
+        verified = sum(count > 0 for count in funnel.inliers.values())
+        raise NotReconstructed(
+            f"the {photos} photos overlap too little to be reconstructed, or show the scene from one "
+            f"spot only: {verified} of {len(funnel.matches)} pairs agree on a geometry; `hynet doctor {out}` says "
+            "more."
+        ) from None
 
 
-def _digest(funnel: Funnel, mapper: str, known_cameras: bool, refine: bool) -> str:
+def _digest(funnel: Funnel, mapper: str, known_cameras: bool) -> str:
     pairs = sorted((*pair, count, funnel.inliers[pair]) for pair, count in funnel.matches.items())
-    return fingerprints.values([list(funnel.keypoints.items()), pairs, mapper, known_cameras, refine])
+    return fingerprints.values([list(funnel.keypoints.items()), pairs, mapper, known_cameras])
 
 
 def _colours(model: Model, photos: Mapping[str, Path]) -> Array:

@@ -144,7 +144,11 @@ def reconstruct(
                 match(chosen)
         progress(0, len(readable), "mapping")
         known_cameras = camera not in ("auto", "shared")
-        return map_folder(out, named, unreadable, mapper, known_cameras, mapper_threads, progress, refine=refine)
+        # Of photos that EXIF turns, other programs may have detected keypoints as they lie.
+        aligned = {name: photo for name, photo in readable.items() if features is None or not images.is_turned(photo)}
+        return map_folder(
+            out, named, unreadable, mapper, known_cameras, mapper_threads, progress, aligned=aligned if refine else None
+        )
 
 
 # --- At the door ---

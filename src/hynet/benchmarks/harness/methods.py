@@ -24,11 +24,9 @@ from ...extractors.hloc_file import FeaturesFile
 from ...extractors.patchwise import Extractor, network_of_shape
 from ...extractors.standing import orientation_of
 from ...matchers import Matcher, open_matcher
-from ...matchers.confidence import has_scales
-from ...matchers.refinement import refine
 from ...system import cache, fingerprints
 from ...system.parts import find_part
-from ...types import Array, Features, Keypoints, Matches
+from ...types import Array, Features, Keypoints
 from . import contestants
 from .contestants import Contestant, Model
 from .sanity import SANITY
@@ -114,11 +112,6 @@ REFINED = (
     "Matches are refined as by `hynet match`, of every method whose keypoints have a size; --no-refine leaves them "
     "where the keypoints were detected."
 )
-
-
-def refined_where_sized(first: Path, second: Path, a: Features, b: Features, matches: Matches) -> Matches:
-    """Matches of two photos refined as `hynet match` does: those of keypoints without a size stay as they are."""
-    return refine(first, second, a, b, matches) if has_scales(a, b) else matches
 
 
 def _made(model: Model, setting: Setting, turned: Mapping[Path, str]) -> list[Method]:

@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ... import geometry, matchers
+from ... import geometry, images, matchers, patches
 from ...datasets import scenes
 from ...datasets.scenes import Scene, View, second_from_first
 from ...matchers.nearest import nearest
+from ...matchers.refinement import refine_anyones
 from ...system import cache, fingerprints
 from ...types import Array, Features, Matches, Progress, silent
-from ..harness.methods import Method, key, refined_where_sized
+from ..harness.methods import Method, key
 
 # The challenge's, which `geometry.fundamental` need not share
 THRESHOLD, CONFIDENCE, ITERATIONS, FEWEST = 0.5, 0.999999, 100_000, 8  # pixels, -, -, matches and inliers
@@ -53,7 +54,7 @@ def scene_errors(
         rows = matches_of(method, a, b, ratio)
         matches = Matches(rows, np.zeros(len(rows), np.float32))
         if refined:
-            matches = refined_where_sized(scene.views[first].photo, scene.views[second].photo, a, b, matches)
+            matches = refine_anyones(scene.views[first].photo, scene.views[second].photo, a, b, matches)
         return matches.places(a, b)
 
     blocks = []
@@ -161,5 +162,5 @@ def _key(method: Method, scene: Scene, pairs: Sequence[tuple[str, str]], ratio: 
         "pairs": pairs,
         "ratio": ratio,
         "seeds": seeds,
-        "code": fingerprints.code(sys.modules[__name__], matchers, geometry, scenes),
+        "code": fingerprints.code(sys.modules[__name__], matchers, geometry, scenes, patches, images),
     }

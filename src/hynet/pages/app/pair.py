@@ -141,7 +141,7 @@ def find(memory: Memory, choice: Choice) -> tuple[MatchedPhotos, dict[str, Any]]
         threshold=choice.threshold,
     )
     seconds = dict(found.seconds) | {"load": loaded, "read": sum(photo.seconds for photo in memory.photos)}
-    worked = extract.worked | {"match", "refine", "verify"}
+    worked = extract.worked | {"match", "verify"} | ({"refine"} & found.seconds.keys())
     worked |= {"load"} if opened.cache_info().misses > misses else set()
     worked |= set() if memory.read_shown else {"read"}
     memory.read_shown = True

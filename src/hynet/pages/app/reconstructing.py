@@ -119,7 +119,7 @@ def _reconstruct(folder: Path, choice: Choice, tell: Any) -> None:
 
     def progress(done: int, total: int, what: str) -> None:
         nonlocal looked
-        stage = what if what in ("matching", "mapping") else "features"
+        stage = {"matching": "matching", "mapping": "mapping", "refining": "mapping"}.get(what, "features")
         news: dict[str, Any] = {"stage": stage, "done": done, "total": total}
         if stage == "features":
             news["photo"] = what
