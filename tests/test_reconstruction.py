@@ -272,8 +272,14 @@ def test_killed_in_every_step_and_run_again_it_is_the_same_model(photos: Path, d
         assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
         assert not (out / "table.json").exists()
     assert len(colmap.read_funnel(out / "database.db").matches) >= 3  # what was done was kept
-    run(photos, out)
+    ended = subprocess.run([sys.executable, str(script), str(photos), str(out), "refining", "0"], capture_output=True)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    assert (out / "table.json").exists()  # what was mapped is whole, and not mapped again
+    told: list[str] = []
+    run(photos, out, progress=lambda count, total, what: told.append(what))
+    assert "refining" in told
     assert model_files(out) == model_files(Path(done.model))
+    assert not (out / ".exact").exists()
 
     # Cut off between the model's files: the table, which vouches for them, was not there yet.
     (out / "table.json").unlink()

@@ -97,18 +97,20 @@ def test_extract_stops_soon_and_goes_on(one_slow, tmp_path, by, code, jobs):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["features.h5", "photos"]
 
 
-def test_mapping_can_be_stopped_and_a_second_run_is_the_undisturbed_one(photos, tmp_path):
+@pytest.mark.parametrize("step", [".mapping", ".exact"])
+def test_mapping_and_refining_can_be_stopped_and_a_second_run_is_the_undisturbed_one(step, photos, tmp_path):
     pytest.importorskip("pycolmap")
     models = tmp_path / "stopped", tmp_path / "undisturbed"
     commands = [
         ["reconstruct", str(photos), "--out", str(model), "--model", "rootsift", "--max-keypoints", "600"]
         for model in models
     ]
-    ended = stop(commands[0], signal.SIGINT, lambda: (models[0] / ".mapping").exists())
+    ended = stop(commands[0], signal.SIGINT, lambda: (models[0] / step).exists())
     assert ended.returncode == 130
     kept = f"hynet: stopped; what is done is kept in {models[0]}; run the same command again to go on."
     assert ended.stderr.splitlines()[-1] == kept
-    assert not (models[0] / "table.json").exists()
+    assert (models[0] / "table.json").exists() == (step == ".exact")  # a mapped model is kept
+    assert not (models[0] / ".exact").exists()
     for command in commands:
         assert main(command) == 0
     for name in colmap.MODEL_FILES:

@@ -18,13 +18,23 @@ from ..errors import BadInput, HynetError, UnreadableImage
 from ..matchers.refinement import SIZE, Templates, located
 from ..patches import Pyramid
 from ..system.processes import EndedEarly, Helper
-from ..types import Array
+from ..system.repeating import repeatedly
+from ..types import Array, Progress, silent
 
+COUNT = "done"  # a file of one byte for each time that a photo was read
 SCRATCH = ".exact"  # a folder beside the model while it is refined
 Keypoints = tuple[Array, Array]  # of one photo: rows (K,) of its frames, rows (K,) of the model's points
 
 
-def exact(model: Path, database: Path, photos: Mapping[str, Path], *, known_cameras: bool, threads: int) -> Any:
+def exact(
+    model: Path,
+    database: Path,
+    photos: Mapping[str, Path],
+    *,
+    known_cameras: bool,
+    threads: int,
+    progress: Progress = silent,
+) -> Any:
     """The model of a folder (a pycolmap.Reconstruction) from photos by name; `database` has its keypoints.
 
     In a process of its own, which Ctrl-C can end, as for mapping.
@@ -32,8 +42,14 @@ def exact(model: Path, database: Path, photos: Mapping[str, Path], *, known_came
     scratch = model / SCRATCH
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed here
     scratch.mkdir()
+
+    def tell() -> None:
+        count = scratch / COUNT
+        progress(count.stat().st_size if count.exists() else 0, 2 * len(photos), "refining")
+
+    tell()
     try:
-        with Helper(threads=threads) as helper:
+        with Helper(threads=threads) as helper, repeatedly(tell, 0.3):
             helper.call(f"{__name__}:exact_here", model, scratch, database, dict(photos), known_cameras, threads)
         return colmap.open_model(scratch)
     except (EndedEarly, ValueError, RuntimeError, np.linalg.LinAlgError) as error:
@@ -72,21 +88,24 @@ def move_keypoints(model: Any, frames: Mapping[str, Array], photos: Mapping[str,
     patches = np.memmap(scratch / "templates", np.uint8, "w+", shape=(max(1, len(found.xyz)), SIZE, SIZE))
     blur = np.full(len(found.xyz), np.nan)  # of points whose reference was not seen
     references, others = _observations(found, sigmas)
-    for name, (rows, points) in references.items():
-        pyramid = _pyramid(found, name, photos)
-        if pyramid is not None:
-            templates = Templates.of(pyramid, frames[name][rows].astype(np.float64))
-            patches[points] = templates.patches
-            blur[points] = templates.blur
     aligned = 0
-    for name, (rows, points) in others.items():
-        pyramid = _pyramid(found, name, photos)
-        known = np.isfinite(blur[points])
-        if pyramid is not None and known.any():
-            rows, points = rows[known], points[known]
-            templates = Templates(patches[points], blur[points])
-            colmap.move(model, name, rows, located(templates, pyramid, frames[name][rows].astype(np.float64)))
-            aligned += len(rows)
+    with (scratch / COUNT).open("wb", buffering=0) as count:
+        for name, (rows, points) in references.items():
+            pyramid = _pyramid(found, name, photos)
+            if pyramid is not None:
+                templates = Templates.of(pyramid, frames[name][rows].astype(np.float64))
+                patches[points] = templates.patches
+                blur[points] = templates.blur
+            count.write(b".")
+        for name, (rows, points) in others.items():
+            pyramid = _pyramid(found, name, photos)
+            known = np.isfinite(blur[points])
+            if pyramid is not None and known.any():
+                rows, points = rows[known], points[known]
+                templates = Templates(patches[points], blur[points])
+                colmap.move(model, name, rows, located(templates, pyramid, frames[name][rows].astype(np.float64)))
+                aligned += len(rows)
+            count.write(b".")
     return aligned
 
 

@@ -97,8 +97,9 @@ def map_folder(
     if aligned is None or known_as != mapped_from:
         done = write(_mapped(out, mapper, known_cameras, threads, funnel, progress), mapped_from)
     if aligned is not None:
-        progress(0, len(photos), "refining")
-        refined = exact(out, out / "database.db", aligned, known_cameras=known_cameras, threads=threads)
+        refined = exact(
+            out, out / "database.db", aligned, known_cameras=known_cameras, threads=threads, progress=progress
+        )
         done = write(refined, made_from)
     return done
 
