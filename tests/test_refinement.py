@@ -6,16 +6,20 @@ import json
 from pathlib import Path
 
 import cv2
+import h5py
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 import hynet
 from hynet import geometry
 from hynet.benchmarks import BENCHMARKS
 from hynet.cli import main
+from hynet.datasets import synthetic
 from hynet.errors import BadInput
+from hynet.extractors.settings import Settings
 from hynet.matchers.refinement import FARTHEST, refine
 from hynet.types import Array, Features, Keypoints, Matches
 
@@ -230,6 +234,27 @@ def test_keypoints_without_a_size_are_left_where_they_are(pair):
     assert found.matches.refined is None
 
 
+@pytest.mark.parametrize("orientation", [3, 6])
+def test_features_of_photos_as_they_lie_are_not_aligned_with_turned_ones(pair, orientation, tmp_path):
+    """hloc and COLMAP pass over EXIF: their keypoints are of other pixels than those that we read."""
+    for folder, exif in (("lying", None), ("turned", orientation)):
+        (tmp_path / folder).mkdir()
+        for path in pair[:2]:
+            with Image.open(path) as photo:
+                tags = Image.Exif()
+                if exif is not None:
+                    tags[0x0112] = exif
+                photo.save(tmp_path / folder / f"{path.stem}.jpg", quality=95, exif=tags)
+    settings = Settings(descriptor="rootsift", max_keypoints=400)
+    hynet.extract_all(tmp_path / "lying", tmp_path / "features.h5", settings)
+    photos = [tmp_path / "turned" / f"{path.stem}.jpg" for path in pair[:2]]
+    found = hynet.match_photos(*photos, extractor=tmp_path / "features.h5")
+    assert len(found.matches) > 20
+    assert found.matches.refined is None
+    own = hynet.match_photos(*photos, model="rootsift", orientation="upright")
+    assert own.matches.refined is not None
+
+
 @pytest.mark.parametrize("refined", [True, False])
 def test_benchmarks_refine_as_the_command_does_and_say_so(pair, refined):
     table = BENCHMARKS["homography"](["rootsift"], pair[0].parent, max_keypoints=300, refine=refined)
@@ -243,3 +268,21 @@ def test_refined_matches_are_more_accurate_in_the_benchmark(pair):
     }
     assert accuracy[True]["mma1"] > accuracy[False]["mma1"]
     assert accuracy[True]["correct"] >= accuracy[False]["correct"]
+
+
+def test_poses_of_refined_matches_are_nearer_to_the_truth(tmp_path):
+    """Rendered photos of a scene in depth, whose cameras are known."""
+    scene = synthetic.scene(seed=1, photos=4, size=(400, 300))
+    (tmp_path / "images").mkdir()
+    (tmp_path / "calibration").mkdir()
+    for k, (photo, pose) in enumerate(zip(scene.photos, scene.cam_from_world, strict=True)):
+        cv2.imwrite(str(tmp_path / "images" / f"{k}.png"), photo)
+        with h5py.File(tmp_path / "calibration" / f"calibration_{k}.h5", "w") as file:
+            file["K"], file["R"], file["T"] = scene.K, pose[:, :3], pose[:, 3]
+
+    def error(refined: bool) -> float:
+        found = BENCHMARKS["imc"](["rootsift"], tmp_path, max_keypoints=900, refine=refined, seeds=3)
+        (degrees,) = found.details["errors"]["rootsift"].values()
+        return float(np.median(degrees))
+
+    assert error(refined=True) < 0.8 * error(refined=False)
