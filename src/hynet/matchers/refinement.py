@@ -28,7 +28,7 @@ ALIKE = 0.6  # ... one whose patch is correlated less than this in the end: it s
 FAINT = 2.0  # grey levels: contrast below this is noise
 # What a square sigma away from the detected place costs, in squared differences of normalised patches: along an edge,
 # where all places look alike, the detector is believed
-PULL = 0.005
+PULL = 0.02
 STIFFNESS = np.diag([PULL, PULL, 0.02, 0.02, 0.02, 0.02])  # of a step: x, y and the four numbers of the stretch
 SMALLEST_AREA = 0.3  # of what a step makes of an area: below, it has gone astray
 AT_ONCE = 1024  # matches: memory is bounded whatever their number
