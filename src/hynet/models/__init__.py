@@ -9,6 +9,7 @@ KINDS = {
     "default": "descriptor",
     "default-float": "descriptor",
     "light": "descriptor",
+    "commercial": "descriptor",
     "keynet": "detector",
     "shape": "shape",
 }
