@@ -43,7 +43,7 @@ def run(
     upright: bool = False,
     affine: bool = False,
     orientation: Literal["auto", "upright", "gradient"] = "auto",
-    shape: str = "none",
+    shape: str = "auto",
     score_threshold: float | None = None,
     spread: bool = True,
     mask: tuple[Path, ...] = (),
@@ -73,7 +73,7 @@ def run(
         orientation: Whether keypoints are rotated to the dominant gradient direction (gradient) or not (upright); auto
             takes the photos as upright, unless orienting every keypoint gives more inliers.
         shape: Elliptical regions, for surfaces seen at an angle: affine-network, baumberg, none, or the path of a
-            network.
+            network. auto: affine-network for two photos with DoG keypoints, except for the model light; none for many.
         score_threshold: Drop keypoints with a lower score; by default the detector's usual threshold.
         spread: Spread keypoints over the photo; --no-spread takes the strongest anywhere.
         mask: Two pictures of the same size as the photos; there are no keypoints where they are black. For many photos,
@@ -105,7 +105,7 @@ def run(
             spread=spread,
             mask=str(mask[0]) if mask else None,
             orientation=orientation,
-            shape=shape,
+            shape="none" if shape == "auto" else shape,
             extractor=extractor,
             device=device,
         )

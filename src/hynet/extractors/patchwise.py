@@ -172,6 +172,11 @@ def _open_shape(shape: str | Path) -> Reshape | None:
     return AffineNetwork(weights)
 
 
+def usual_shape(detector: str | Path, model: str | Path) -> str:
+    """The shape that two photos are matched with: elliptic regions, but for `light`, which is there to be fast."""
+    return "affine-network" if str(detector) == "dog" and str(model) != "light" else "none"
+
+
 def network_of_shape(shape: str | Path) -> Path | None:
     """The file of the network that predicts it, where it is predicted."""
     return SHAPES.get(str(shape), Path(shape))

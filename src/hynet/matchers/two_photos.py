@@ -19,7 +19,7 @@ from .. import drawing, images
 from ..errors import BadInput, choose
 from ..extractors import MAX_KEYPOINTS, PhotoExtractor
 from ..extractors.masking import extract_unmasked
-from ..extractors.patchwise import Extractor
+from ..extractors.patchwise import Extractor, usual_shape
 from ..extractors.settings import Settings
 from ..geometry import DEGENSAC, Fit
 from ..patches import SUPPORT_SIGMAS, cut
@@ -145,7 +145,7 @@ def match_photos(
     upright: bool = False,
     affine: bool = False,
     orientation: str = "auto",
-    shape: str | Path = "none",
+    shape: str | Path = "auto",
     score_threshold: float | None = None,
     spread: bool = True,
     masks: tuple[Photo, Photo] | None = None,
@@ -166,7 +166,8 @@ def match_photos(
     matcher: "consensus", "nearest", the path of LighterGlue's weights, or an object.
     ratio, fginn: options of the first two, as for `match`; without a ratio, "consensus" asks for none.
     orientation: "auto" takes the photos as upright unless orienting every keypoint gives more inliers.
-    shape: elliptic regions: "affine-network", "baumberg", or the path of a network such as AffNet.
+    shape: elliptic regions: "affine-network", "baumberg", "none", or the path of a network such as AffNet; "auto":
+        "affine-network" for DoG keypoints, but not for the model `light`, which is there to be fast.
     refine: align the patches of every match, so that it is located more exactly than the detector does.
     geometry: as for `verify`, or "none" to keep all matches.
     focal: focal length in pixels, of both photos or of each; None: by EXIF, where the photos are files that tell it.
@@ -176,6 +177,8 @@ def match_photos(
     choose({"auto": None, **THRESHOLDS, "none": None}, geometry, "geometry")
     if not isinstance(model, str | Path):
         raise BadInput("model is a name or a path; give a descriptor as extractor=hynet.Extractor(descriptor=...).")
+    if shape == "auto":
+        shape = "none" if affine or extractor is not None else usual_shape(detector, model)
     settings = Settings(
         str(detector),
         str(model),

@@ -21,7 +21,7 @@ from ...extractors import PhotoExtractor, find_extractor, open_extractor, patchw
 from ...extractors.calibrated import saved
 from ...extractors.collection import is_collection, known_by
 from ...extractors.hloc_file import FeaturesFile
-from ...extractors.patchwise import Extractor, network_of_shape
+from ...extractors.patchwise import Extractor, network_of_shape, usual_shape
 from ...extractors.standing import orientation_of
 from ...matchers import Matcher, open_matcher
 from ...system import cache, fingerprints
@@ -44,7 +44,7 @@ class Setting:
     max_keypoints: int = 2048
     upright: bool = False  # of patch descriptors: short for orientation="upright"
     orientation: str = "auto"  # of patch descriptors; auto: by folder, whose photos are one collection
-    shape: str = "none"  # of patch descriptors
+    shape: str = "none"  # of patch descriptors; auto: as two photos are matched, by the detector
     given: Mapping[Path, Path] = field(default_factory=dict)  # photo -> file of its keypoints, in place of GIVEN_BY
     read_given: Callable[[Path], Keypoints] | None = None  # reads such a file
 
@@ -56,7 +56,8 @@ class Setting:
             )
         turned = {"upright": "upright", "gradient": "oriented"}.get("upright" if self.upright else self.orientation, "")
         turned = turned or "upright (oriented in folders where some photos were turned)"
-        shaped = "" if self.shape == "none" else f", with elliptic regions by {Path(self.shape).name}"
+        shape = usual_shape(self.detectors[0], "") if self.shape == "auto" else self.shape
+        shaped = "" if shape == "none" else f", with elliptic regions by {Path(shape).name}"
         return (
             f"Patch descriptors: the same {turned} keypoints of {' and of '.join(self.detectors)}, at most "
             f"{self.max_keypoints:,} per photo{shaped}. Others find their own, as many."
@@ -154,6 +155,7 @@ def _turned(photos: Sequence[Path]) -> dict[Path, str]:
 
 def _patchwise(contestant: Contestant, detector: str, setting: Setting, turned: Mapping[Path, str]) -> Method:
     calibration = saved(contestant.name, detector, personal=False)
+    shape = usual_shape(detector, "") if setting.shape == "auto" else setting.shape  # the same for all descriptors
     extract = Extractor(
         detector,
         contestant.descriptor,
@@ -161,14 +163,14 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting, turned: 
         setting.upright,
         support=calibration.support,
         orientation=setting.orientation,
-        shape=setting.shape,
+        shape=shape,
     )
     ratio = calibration.ratio or extract.ratio
     known_as = detector if detector in detectors.DETECTORS else fingerprints.content(Path(detector))
     found_by: dict[str, Any] = {"detector": known_as, "most": setting.max_keypoints, "orientation": extract.orientation}
     code = fingerprints.code(*DETECTION, *_from_outside(extract.detector))
-    found_by |= {"shape": _known_shape(setting.shape), "code": code}
-    if setting.shape != "none":  # which a network sees in patches as wide as the descriptor's
+    found_by |= {"shape": _known_shape(shape), "code": code}
+    if shape != "none":  # which a network sees in patches as wide as the descriptor's
         found_by |= {"support": extract.support}
     given = setting.given if detector == GIVEN_BY else {}
     if given:

@@ -55,7 +55,9 @@ class ImcOptions:
     # for patch descriptors: keypoints rotated to the dominant gradient direction (gradient) or not (upright); auto:
     # upright, but gradient in a folder where some photos are rotated relative to others
     orientation: Literal["auto", "upright", "gradient"] = "auto"
-    shape: str = "none"  # for patch descriptors: none, baumberg, affine-network, or the path of a network
+    # for patch descriptors: none, baumberg, affine-network, or the path of a network; auto: stereo as `hynet match`,
+    # affine-network for DoG keypoints, and none otherwise
+    shape: str = "auto"
     # for methods without a matcher of their own: nearest is the challenge's, a ratio test in both directions
     matcher: Literal["consensus", "nearest"] = "consensus"
     ratio: float | None = None  # for nearest, for all models; by default each model's own, or 0.9 if it has none
@@ -80,7 +82,8 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
         colmap.pycolmap()  # a missing package is told before anything is described
     found = scenes.load(data)
     photos = [view.photo for scene in found for view in scene.views.values()]
-    setting = Setting(options.detector, options.max_keypoints, options.upright, options.orientation, options.shape)
+    shape = "none" if options.shape == "auto" and task != "stereo" else options.shape
+    setting = Setting(options.detector, options.max_keypoints, options.upright, options.orientation, shape)
     methods = open_methods(models, setting, files=options.features, photos=photos)
     if options.matcher == "consensus":
         if ratio is not None:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from ...detectors import open_detector
 from ...errors import BadInput
-from ...extractors.patchwise import Extractor
+from ...extractors.patchwise import Extractor, usual_shape
 from ...matchers.two_photos import MatchedPhotos, match_photos
 from ...matchers.verification import THRESHOLDS
 from ...patches import cut
@@ -33,7 +33,7 @@ class PageClosed(Exception):
 @lru_cache(maxsize=16)
 def opened(detector: str, model: str) -> tuple[Extractor, threading.Lock]:
     """An extractor for all visits, and the lock of who describes: each of them takes all cores anyway."""
-    return Extractor(detector, model, MOST_KEYPOINTS), threading.Lock()
+    return Extractor(detector, model, MOST_KEYPOINTS, shape=usual_shape(detector, model)), threading.Lock()
 
 
 @lru_cache(maxsize=16)
@@ -70,7 +70,7 @@ class Memory:
         self.closed = closed
         self.names = None if example else (photos[0].name, photos[1].name)
         self.read_shown = False
-        self.detected: dict[tuple[str, int, int], Keypoints] = {}  # detector, how many, side
+        self.detected: dict[tuple[str, str, int, int], Keypoints] = {}  # detector, shape, how many, side
         self.described: dict[tuple[str, str, int], _Described] = {}  # detector, model, side
 
     def side(self, image: Array) -> int:
@@ -97,7 +97,8 @@ class RememberingExtractor(Extractor):
 
     def detect_upright(self, image: Array, mask: Array | None = None) -> Keypoints:
         self._memory.check()
-        key = self._choice.detector, self.max_keypoints, self._memory.side(image)
+        shape = usual_shape(self._choice.detector, self._choice.model)
+        key = self._choice.detector, shape, self.max_keypoints, self._memory.side(image)
         if key not in self._memory.detected:
             self.worked.add("detect")
             self._memory.detected[key] = super().detect_upright(image)
