@@ -198,7 +198,8 @@ def test_features_of_a_file_match_as_those_they_were_made_from(files, matched):
     stored = matched("--extractor", files["features-file"], *options)
     anew = matched("--model", "rootsift", "--orientation", "gradient", "--shape", "none", *options)
     assert stored["keypoints"] == anew["keypoints"]
-    assert sorted(map(tuple, stored["points"])) == sorted(map(tuple, anew["points"]))
+    # A file has angles and sizes in place of frames: places that were refined in them differ in the last digit.
+    np.testing.assert_allclose(sorted(stored["points"]), sorted(anew["points"]), atol=0.005)
 
 
 def test_extract_takes_an_extractor(files, photos, tmp_path, capsys):

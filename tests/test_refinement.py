@@ -160,6 +160,13 @@ def test_a_photo_that_the_features_are_not_of_is_refused():
         refine(np.zeros((240, 320), np.uint8), texture(0), a, a, one_to_one(3))
 
 
+def test_matches_of_other_features_are_refused():
+    photo, a, few = texture(0), at(grid(), 2.0), at(grid()[:5], 2.0)
+    for use in (lambda matches: refine(photo, photo, a, few, matches), lambda matches: hynet.verify(a, few, matches)):
+        with pytest.raises(BadInput, match=r"not of these features \(70 and 5\)"):
+            use(one_to_one(70))
+
+
 def test_refined_places_are_kept_when_matches_are_chosen_and_saved(tmp_path):
     xy = grid()[:5]
     a = at(xy, 2.0)

@@ -1,4 +1,4 @@
-"""Match two photos and see the result: detect, describe, match, verify, draw. Or match many pairs, into one file.
+"""Match two photos and see the result: detect, describe, match, refine, verify, draw. Or many pairs, into one file.
 
 Example: hynet match                            (an example pair)
          hynet match a.jpg b.jpg --out matches.png

@@ -49,6 +49,7 @@ def refine(first: Any, second: Any, a: Features, b: Features, matches: Matches) 
     need_features(a, b)
     if not has_scales(a, b):
         return matches
+    matches.places(a, b)  # says so where they are of other features
     rows, columns = matches.indices.T
     templates = Templates.of(_pyramid(first, a), a.keypoints.frames[rows].astype(np.float64))
     places = located(templates, _pyramid(second, b), b.keypoints.frames[columns].astype(np.float64))

@@ -68,8 +68,8 @@ def exact_here(
     before = model.num_reg_images()
     with colmap.opened(database) as store:
         frames = {name: store.frames(name) for name in colmap.registered(model)}
-    move_keypoints(model, frames, photos, out)
-    colmap.adjust(model, known_cameras=known_cameras, threads=threads)
+    if move_keypoints(model, frames, photos, out):
+        colmap.adjust(model, known_cameras=known_cameras, threads=threads)
     if model.num_reg_images() < before:
         model = colmap.open_model(folder)
     model.write_binary(out)

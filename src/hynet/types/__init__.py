@@ -286,6 +286,8 @@ class Matches:
     def places(self, a: Features, b: Features) -> tuple[Array, Array]:
         """Where the matches of two photos lie in the first and in the second: (K, 2) pixels each."""
         rows, columns = self.indices.T
+        if rows.max(initial=-1) >= len(a) or columns.max(initial=-1) >= len(b):
+            raise BadInput(f"these matches are not of these features ({len(a)} and {len(b)}).")
         return a.keypoints.xy[rows], b.keypoints.xy[columns] if self.refined is None else self.refined
 
     def save(self, path: str | Path) -> None:

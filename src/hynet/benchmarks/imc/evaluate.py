@@ -55,8 +55,8 @@ class ImcOptions:
     # for patch descriptors: keypoints rotated to the dominant gradient direction (gradient) or not (upright); auto:
     # upright, but gradient in a folder where some photos are rotated relative to others
     orientation: Literal["auto", "upright", "gradient"] = "auto"
-    # for patch descriptors: none, baumberg, affine-network, or the path of a network; auto: stereo as `hynet match`,
-    # affine-network for DoG keypoints, and none otherwise
+    # for patch descriptors: none, baumberg, affine-network, or the path of a network; auto: for stereo with DoG
+    # keypoints affine-network, the same for every model, and none otherwise
     shape: str = "auto"
     # for methods without a matcher of their own: nearest is the challenge's, a ratio test in both directions
     matcher: Literal["consensus", "nearest"] = "consensus"
