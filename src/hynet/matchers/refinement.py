@@ -113,7 +113,9 @@ def _aligned(templates: Templates, photo: Pyramid, detected: Array) -> Array:
     to_step = np.linalg.inv(weighted @ slopes + STIFFNESS)  # (K, 6, 6)
     levels = photo.nearest_level(templates.blur + _log_sigma(detected))  # blurred as the templates are
     warps = np.tile(np.eye(3), (len(detected), 1, 1))  # of the detected frames, in their sigmas
-    best, alike, highest = detected, np.zeros(len(detected)), np.full(len(detected), -np.inf)
+    best = detected
+    alike = np.zeros(len(detected))
+    highest = np.full(len(detected), -np.inf)
     for _ in range(STEPS + 1):
         frames = detected @ warps
         seen = _normalised(photo.cut(frames, SIZE, SUPPORT, levels))[0]
@@ -122,7 +124,8 @@ def _aligned(templates: Templates, photo: Pyramid, detected: Array) -> Array:
         worth = correlation - PULL / 2 * (away**2).sum(1)
         better = worth > highest
         best = np.where(better[:, None, None], frames, best)
-        alike, highest = np.where(better, correlation, alike), np.maximum(worth, highest)
+        alike = np.where(better, correlation, alike)
+        highest = np.maximum(worth, highest)
         uphill = (weighted @ (seen - template)[:, :, None])[:, :, 0]  # (K, 6)
         uphill[:, :2] += PULL * away
         warps = warps @ np.linalg.inv(_as_warps((to_step @ uphill[:, :, None])[:, :, 0]))

@@ -23,7 +23,7 @@ from ..types import Array, Progress, silent
 
 COUNT = "done"  # a file of one byte for each time that a photo was read
 SCRATCH = ".exact"  # a folder beside the model while it is refined
-Keypoints = tuple[Array, Array]  # of one photo: rows (K,) of its frames, rows (K,) of the model's points
+Observed = tuple[Array, Array]  # of one photo: rows (K,) of its frames, rows (K,) of the model's points
 
 
 def exact(
@@ -40,7 +40,6 @@ def exact(
     In a process of its own, which Ctrl-C can end, as for mapping.
     """
     scratch = model / SCRATCH
-    shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed here
     scratch.mkdir()
 
     def tell() -> None:
@@ -109,7 +108,7 @@ def move_keypoints(model: Any, frames: Mapping[str, Array], photos: Mapping[str,
     return aligned
 
 
-def _observations(model: Model, sigmas: Mapping[str, Array]) -> tuple[dict[str, Keypoints], dict[str, Keypoints]]:
+def _observations(model: Model, sigmas: Mapping[str, Array]) -> tuple[dict[str, Observed], dict[str, Observed]]:
     """Photo -> its keypoints that are references of points, and those that are not.
 
     The reference of a point is its keypoint of middle size: nothing is aligned across more of a zoom than needed.
@@ -125,7 +124,7 @@ def _observations(model: Model, sigmas: Mapping[str, Array]) -> tuple[dict[str, 
     is_reference = np.zeros(len(order), bool)
     is_reference[order[starts + lengths // 2]] = True
 
-    def by_photo(which: Array) -> dict[str, Keypoints]:
+    def by_photo(which: Array) -> dict[str, Observed]:
         return {name: (row[some], point[some]) for k, name in enumerate(names) if (some := which & (photo == k)).any()}
 
     return by_photo(is_reference), by_photo(~is_reference)
