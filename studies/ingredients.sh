@@ -1,28 +1,34 @@
 #!/usr/bin/env bash
-# What each ingredient of the next `default` brings: HyNet from scratch, an equal number of patches a row, one seed.
-# Usage: studies/ingredients.sh SETS OUT [STEPS]      SETS holds open/, rest/ and choose/ (patch_sets.sh); run it again to go on
+# What each ingredient of `default` brings: HyNet from scratch, an equal number of patches a row, on one core.
+# Usage: studies/ingredients.sh SETS OUT [STEPS]      SETS holds open/, rest/ and former/ (patch_sets.sh)
+# Run it again to go on where it stopped; run it twice at once, and the two share the rows:
+#   CORE=0 studies/ingredients.sh ... & CORE=1 studies/ingredients.sh ...
 set -euo pipefail
+if [ $# -lt 2 ]; then echo "usage: studies/ingredients.sh SETS OUT [STEPS]" >&2; exit 2; fi
 sets=$1 out=$2 steps=${3:-400}
-row() {  # NAME, share of the steps, data ... -- options that differ
-  local name=$1 length=$2 data=()
+row() {  # NAME, steps, sets ... -- options that differ
+  local name=$1 length=$2 data=() resume=()
   shift 2
   while [ "$1" != -- ]; do data+=("$sets/$1"); shift; done
   shift
-  [ -e "$out/$name/done" ] && return
-  local resume=()
+  exec 9> "$out/$name.lock"
+  if [ -e "$out/$name.safetensors" ] || ! flock --nonblock 9; then return; fi
   if [ -e "$out/$name/last.pt" ]; then resume=(--resume); fi
-  hynet train hynet-cpu --data "${data[@]}" --validate "$sets/choose" --out "$out/$name" --steps "$length" "${resume[@]}" \
-    --jitter 0.4 --light 0.5 --blur 0.4 --noise 0.1 --jpeg 0.2 --dropout 0.1 --average 0.99 --precision auto \
-    --validate-minutes 60 "$@" --json | tail -1 > "$out/$name.json"
-  touch "$out/$name/done"
+  OMP_NUM_THREADS=1 taskset -c "${CORE:-0}" hynet train hynet-cpu --data "${data[@]}" --out "$out/$name" --steps "$length" \
+    "${resume[@]}" --pairs-per-batch 256 --jitter 0.5 --light 0.5 --blur 0.2 --noise 0.1 --jpeg 0.1 --dropout 0.1 --level 1 \
+    --average 0.99 --precision bfloat16 "$@"
+  hynet push "$out/$name" "$out/$name.safetensors"
 }
 mkdir -p "$out"
 row all "$steps" open rest --
 row open "$steps" open --
-row rest "$steps" rest --
-row level "$steps" open rest -- --level 1
+row all-again "$steps" open rest -- --seed 1
+row open-again "$steps" open -- --seed 1
+row former "$steps" former --
+row no-level "$steps" open rest -- --level 0
+row no-light "$steps" open rest -- --light 0
+row no-jitter "$steps" open rest -- --jitter 0
 row night "$steps" open rest -- --night 0.3
 row sosr "$steps" open rest -- --sosr 1
 row pairs512 $((steps / 2)) open rest -- --pairs-per-batch 512
 row pairs128 $((steps * 2)) open rest -- --pairs-per-batch 128
-for file in "$out"/*.json; do echo "$(basename "$file" .json) $(cat "$file")"; done

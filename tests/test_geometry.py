@@ -91,12 +91,22 @@ def test_degensac_finds_the_epipolar_lines(scene):
     assert np.median(reference.epipolar_distance(F, *scene)) < 0.3
 
 
-def test_magsac_finds_the_homography(scene):
+def test_poselib_finds_the_homography(scene):
     H = np.array([[0.9, 0.1, 30], [-0.1, 1.1, 5], [1e-4, 2e-4, 1]])
     first, second, good = with_strangers(scene[0], geometry.transfer(H, scene[0]))
     found, inliers = geometry.homography(first, second, 3.0)
     assert inliers[good].all()
     assert geometry.transfer_error(found, first[good], second[good]).max() < 0.1
+
+
+def test_matches_that_are_roughly_right_hardly_move_a_homography(scene):
+    H = np.array([[0.9, 0.1, 30], [-0.1, 1.1, 5], [1e-4, 2e-4, 1]])
+    exact = geometry.transfer(H, scene[0])
+    rough = np.random.default_rng(3).random(len(exact)) < 0.4  # off by up to two pixels, all to one side
+    moved = exact + rough[:, None] * np.random.default_rng(4).uniform(0, 2, exact.shape)
+    found, inliers = geometry.homography(scene[0], moved, 3.0)
+    assert inliers.mean() > 0.9
+    assert geometry.transfer_error(found, scene[0], exact).max() < 0.2
 
 
 def test_poselib_finds_the_pose_and_so_does_the_fundamental_matrix(scene):

@@ -22,6 +22,10 @@ MAX_ITERATIONS = 100_000
 # DEGENSAC often goes on to the last iteration although it is long sure. So a few come first, and all of them only
 # where a share of inliers as small as was found could have been missed.
 FEW_ITERATIONS = 2_000
+HOMOGRAPHY_ITERATIONS = 10_000
+# Pixels: matches that are farther from a homography hardly move it any more, though they may be inliers. Chosen on
+# made-up planes: docs/matching.md.
+EXACT = 0.25
 # The guess for a photo without calibration; COLMAP's too.
 FOCAL_OVER_LONGEST_SIDE = 1.2
 TINY = np.finfo(float).tiny  # at an epipole there is no line: 0 / TINY is 0, where 0 / 0 would be nan
@@ -177,16 +181,19 @@ def degensac(first: Array, second: Array, **options: Any) -> tuple[Array, Array]
 
 
 def homography(first: Array, second: Array, threshold: float, *, seed: int = 0, best_first: bool = False) -> Found:
-    """second_from_first by MAGSAC++ in OpenCV's USAC."""
+    """second_from_first by PoseLib, refined over all inliers."""
+    import poselib
+
     if _distinct(first, second) < 4:
         return _nothing(first)
-    options = cv2.UsacParams()
-    options.score, options.threshold = cv2.SCORE_METHOD_MAGSAC, threshold
-    options.maxIterations, options.confidence = 10_000, CONFIDENCE
-    options.randomGeneratorState = seed
-    options.sampler = cv2.SAMPLING_PROSAC if best_first else cv2.SAMPLING_UNIFORM
-    H, inliers = cv2.findHomography(np.asarray(first, np.float64), np.asarray(second, np.float64), options)
-    return _nothing(first) if H is None else (H, inliers[:, 0].astype(bool))
+    H, info = poselib.estimate_homography(
+        np.asarray(first, np.float64),
+        np.asarray(second, np.float64),
+        {**_poselib_options(threshold, seed, best_first), "max_iterations": HOMOGRAPHY_ITERATIONS},
+        {"loss_type": "CAUCHY", "loss_scale": EXACT},
+    )
+    inliers = np.asarray(info["inliers"], bool)
+    return (H, inliers) if inliers.sum() >= 4 and np.isfinite(H).all() else _nothing(first)
 
 
 def relative_pose(
@@ -246,6 +253,7 @@ def shared_focal(
 def _poselib_options(threshold: float, seed: int, best_first: bool) -> dict[str, object]:
     return {
         "max_epipolar_error": threshold,
+        "max_reproj_error": threshold,
         "seed": seed,
         "max_iterations": MAX_ITERATIONS,
         "success_prob": CONFIDENCE,

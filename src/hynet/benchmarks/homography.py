@@ -34,7 +34,7 @@ PIXELS = range(1, 11)  # thresholds of the mean matching accuracy
 CORNERS = (3, 5, 10)  # thresholds of the corner error, in pixels
 FEWEST = 4  # matches that fix a homography; a pair with fewer is not matched at all
 RIGHT = 3.0  # pixels within which a match is correct, and a keypoint repeated
-SEEDS = 3  # fits of each pair, whose scores are averaged: MAGSAC++ draws by lot
+SEEDS = 3  # fits of each pair, whose scores are averaged: RANSAC is random
 ROW = 512  # keypoints whose distances to all others are held at a time
 
 COLUMNS = ("mma1", "mma3", "mma5", "mma10", "auc3", "auc5", "auc10", "correct", "matches")
@@ -241,7 +241,7 @@ def _notes(setting: Setting, drawn: str) -> list[str]:
         "mmaT: of the mutual nearest neighbours (no ratio test), the share within T pixels of the truth, a mean over "
         f"sequences; correct: how many are within {RIGHT:g} pixels, a pair.",
         "aucT: area under the accuracy of the fitted homography up to a mean error of T pixels at the photo's corners; "
-        f"MAGSAC++ at {THRESHOLDS['homography']:g} px, mean of {SEEDS} seeds.",
+        f"PoseLib at {THRESHOLDS['homography']:g} px, mean of {SEEDS} seeds.",
         "Errors are in pixels of the photo as it is. Of its longer side, DoG and Key.Net see at most 1,600 pixels, "
         "R2D2, ALIKED and XFeat 1,024.",
         "_ratio: the same with the ratio test of a model, where it has one. _consensus: by the default matcher, which "
