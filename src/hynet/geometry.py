@@ -23,9 +23,10 @@ MAX_ITERATIONS = 100_000
 # where a share of inliers as small as was found could have been missed.
 FEW_ITERATIONS = 2_000
 HOMOGRAPHY_ITERATIONS = 10_000
-# Pixels: matches that are farther from a homography hardly move it any more, though they may be inliers. Chosen on
-# made-up planes: docs/matching.md.
-EXACT = 0.25
+# The last step of a fit minimises Cauchy's loss, so that what is farther away than this, in pixels, hardly counts; of a
+# fundamental matrix, matches as far as NEAR have a say. Chosen on made-up planes and on real pairs: docs/matching.md.
+HOMOGRAPHY_SCALE = 0.25
+FUNDAMENTAL_SCALE, NEAR = 0.5, 3.0
 # The guess for a photo without calibration; COLMAP's too.
 FOCAL_OVER_LONGEST_SIDE = 1.2
 TINY = np.finfo(float).tiny  # at an epipole there is no line: 0 / TINY is 0, where 0 / 0 would be nan
@@ -154,7 +155,7 @@ Found = tuple[Array | None, Array]
 
 
 def fundamental(first: Array, second: Array, threshold: float, *, seed: int = 0) -> Found:
-    """By DEGENSAC, which is not fooled by a dominant plane."""
+    """By DEGENSAC, which is not fooled by a dominant plane, then fitted to all matches near it."""
     if _distinct(first, second) < 8:
         return _nothing(first)
     for iterations in (FEW_ITERATIONS, MAX_ITERATIONS):
@@ -163,10 +164,21 @@ def fundamental(first: Array, second: Array, threshold: float, *, seed: int = 0)
         if (1 - inliers.mean() ** 7) ** iterations < 1 - CONFIDENCE:
             break
     if inliers.sum() >= 8:
-        return F, inliers
+        F = fitted_fundamental(F, first, second)
+        return F, sampson_distance(F, first, second) < threshold
     # The same photo twice leaves F open, and DEGENSAC finds none: any epipole serves; take sideways motion.
     H, agree = homography(first, second, threshold, seed=seed)
     return _nothing(first) if H is None or agree.sum() < 8 else (cross_matrix(np.array([1.0, 0, 0])) @ H, agree)
+
+
+def fitted_fundamental(F: Array, first: Array, second: Array) -> Array:
+    """F, moved so that it fits all matches near it: DEGENSAC's comes from a few of them."""
+    import poselib
+
+    near = sampson_distance(F, first, second) < NEAR
+    points = (np.asarray(each[near], np.float64) for each in (first, second))
+    better, _ = poselib.refine_fundamental(*points, F, {"loss_type": "CAUCHY", "loss_scale": FUNDAMENTAL_SCALE})
+    return better if np.isfinite(better).all() else F
 
 
 # In a process of its own: DEGENSAC takes random numbers from libc, which every thread of a process draws from.
@@ -190,7 +202,7 @@ def homography(first: Array, second: Array, threshold: float, *, seed: int = 0, 
         np.asarray(first, np.float64),
         np.asarray(second, np.float64),
         {**_poselib_options(threshold, seed, best_first), "max_iterations": HOMOGRAPHY_ITERATIONS},
-        {"loss_type": "CAUCHY", "loss_scale": EXACT},
+        {"loss_type": "CAUCHY", "loss_scale": HOMOGRAPHY_SCALE},
     )
     inliers = np.asarray(info["inliers"], bool)
     return (H, inliers) if inliers.sum() >= 4 and np.isfinite(H).all() else _nothing(first)

@@ -61,7 +61,8 @@ class ImcOptions:
     # for methods without a matcher of their own: nearest is the challenge's, a ratio test in both directions
     matcher: Literal["consensus", "nearest"] = "consensus"
     ratio: float | None = None  # for nearest, for all models; by default each model's own, or 0.9 if it has none
-    # stereo: locate matches more exactly by aligning patches, as `hynet match` does; the challenge does not
+    # stereo: locate matches more exactly by aligning patches and fit F to all matches near it, as `hynet match` does;
+    # the challenge does neither
     refine: bool = True
     known_cameras: bool = False  # stereo: fit the essential matrix with the true cameras, unlike the challenge
     seeds: int = 1  # stereo: number of times each pair is fitted; scores are averaged
@@ -200,6 +201,8 @@ def _stereo_notes(found: Sequence[Scene], options: ImcOptions) -> list[str]:
     listed = "all, without a list of co-visible ones" if any(scene.all_pairs for scene in found) else "as listed"
     counts = ", ".join(f"{scene.name} {len(scene.pairs)}" for scene in found)
     by = f"DEGENSAC: {stereo.THRESHOLD} px, confidence {stereo.CONFIDENCE}, {stereo.ITERATIONS:,} iterations"
+    if options.refine:
+        by += ", its F then fitted to all matches near it by PoseLib, which the challenge does not do (--no-refine)"
     if options.known_cameras:
         by = f"Not the challenge's way: true cameras, essential matrices by PoseLib, {stereo.CALIBRATED_THRESHOLD} px"
     return [
