@@ -182,16 +182,19 @@ def _scores(first: Features, second: Features, H: Array, matches: Matches) -> di
 
 
 def corner_errors(first: Array, second: Array, H: Array, image_size: tuple[int, int]) -> Array:
-    """(SEEDS,) mean distance, in pixels of the second photo, by which a fit moves the corners of the first wrongly."""
+    """(SEEDS,) of homographies fitted to matches."""
+    models = [geometry.homography(first, second, THRESHOLDS["homography"], seed=seed)[0] for seed in range(SEEDS)]
+    return np.array([corner_error(model, H, image_size) for model in models])
+
+
+def corner_error(model: Array | None, H: Array, image_size: tuple[int, int]) -> float:
+    """Mean distance, in pixels of the second photo, by which a model moves the corners of the first wrongly."""
+    if model is None:
+        return np.inf
     width, height = image_size
     corners = np.array([[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]], np.float64)
-    truth = geometry.transfer(H, corners)
-    errors = []
-    for seed in range(SEEDS):
-        model, _ = geometry.homography(first, second, THRESHOLDS["homography"], seed=seed)
-        moved = np.inf if model is None else np.linalg.norm(geometry.transfer(model, corners) - truth, axis=1).mean()
-        errors.append(float(np.nan_to_num(moved, nan=np.inf)))
-    return np.array(errors)
+    moved = np.linalg.norm(geometry.transfer(model, corners) - geometry.transfer(H, corners), axis=1).mean()
+    return float(np.nan_to_num(moved, nan=np.inf))
 
 
 def repeatability(first: Features, second: Features, H: Array) -> float:

@@ -120,14 +120,14 @@ def _each_place_once(first: Features, second: Features, matches: Array) -> Array
 
 def _pose(a: Array, b: Array, views: tuple[View, View], seed: int) -> geometry.Pose | None:
     """(K, 2), (K, 2) -> the pose, None where none is found."""
-    F, inliers = _fundamental(a, b, seed)
+    F, inliers = fundamental(a, b, seed)
     if F is None:
         return None
     return geometry.pose_from_fundamental(F, a[inliers], b[inliers], first_K=views[0].K, second_K=views[1].K)
 
 
 def _fitted_pose(a: Array, b: Array, views: tuple[View, View], seed: int) -> geometry.Pose | None:
-    F, _ = _fundamental(a, b, seed)
+    F, _ = fundamental(a, b, seed)
     if F is None:
         return None
     F = geometry.fitted_fundamental(F, a, b)
@@ -150,7 +150,8 @@ def _one_way(first: Features, second: Features, ratio: float) -> Array:
     return np.where((runner_up < 0) | (near <= ratio * next_near), best, -1)
 
 
-def _fundamental(first: Array, second: Array, seed: int) -> tuple[Array | None, Array]:
+def fundamental(first: Array, second: Array, seed: int) -> tuple[Array | None, Array]:
+    """As the challenge fits it, and (K,) bool inliers."""
     if len(first) < FEWEST:
         return None, np.zeros(len(first), bool)
     F, inliers = geometry.degensac(
