@@ -278,6 +278,18 @@ def test_a_pose_whose_points_are_all_farther_than_fifty_baselines_is_scored_as_o
     assert stereo.pose_errors(a, b, views, seeds=1)[0] != stereo.FAILED
 
 
+def test_poses_of_fitted_fundamental_matrices_are_nearer_to_the_truth():
+    random = np.random.default_rng(1)
+    points = random.uniform((-2, -2, 4), (2, 2, 9), (300, 3))
+    moved = Pose(cv2.Rodrigues(np.array([0.0, 0.2, 0.05]))[0], np.array([-1.0, 0.1, 0.2]))
+    K = np.array([[800.0, 0, 320], [0, 800, 240], [0, 0, 1]])
+    seen = points @ K.T, (points @ moved.rotation.T + moved.translation) @ K.T
+    a, b = (each[:, :2] / each[:, 2:] + random.normal(0, 0.3, (300, 2)) for each in seen)
+    views = View(Path("a"), K, Pose(np.eye(3), np.zeros(3))), View(Path("b"), K, moved)
+    challenge, fitted = (np.mean(stereo.pose_errors(a, b, views, seeds=5, fitted=each)) for each in (False, True))
+    assert fitted < 0.8 * challenge
+
+
 def test_known_cameras_give_the_pose_of_points_on_a_plane_and_wrong_ones_do_not():
     """A plane leaves the fundamental matrix open, so that the cameras must have been used."""
     rng = np.random.default_rng(0)

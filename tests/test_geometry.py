@@ -91,6 +91,22 @@ def test_degensac_finds_the_epipolar_lines(scene):
     assert np.median(reference.epipolar_distance(F, *scene)) < 0.3
 
 
+def test_a_fundamental_matrix_is_fitted_to_all_matches_near_it(scene):
+    """DEGENSAC's rests on a few matches, and every match is a little off."""
+    random = np.random.default_rng(2)
+    first, second = (each + random.normal(0, 0.3, each.shape) for each in scene)
+    found = [geometry.degensac(first, second, px_th=1.0, seed=seed)[0] for seed in range(5)]
+    better = [geometry.fitted_fundamental(F, first, second) for F in found]
+    off, still_off = (np.mean([reference.epipolar_distance(F, *scene) for F in each]) for each in (found, better))
+    assert still_off < 0.8 * off
+
+
+def test_inliers_are_those_of_the_model_that_comes_with_them(scene):
+    first, second, _ = with_strangers(*scene)
+    F, inliers = geometry.fundamental(first, second, 1.0)
+    assert ((geometry.sampson_distance(F, first, second) < 1.0) == inliers).all()
+
+
 def test_poselib_finds_the_homography(scene):
     H = np.array([[0.9, 0.1, 30], [-0.1, 1.1, 5], [1e-4, 2e-4, 1]])
     first, second, good = with_strangers(scene[0], geometry.transfer(H, scene[0]))
