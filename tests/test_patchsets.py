@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -219,6 +220,22 @@ def test_a_second_run_makes_nothing_again_and_a_new_scene_extends_the_set(made, 
     assert len(patches) == sum(scene["patches"] for scene in extended["scenes"])
 
 
+def test_elliptic_patches_of_one_point_are_more_alike_and_turned_as_the_round_ones(photos: Path, scene, tracks):
+    on_disk = [replace(photo, path=photos / "planes" / f"{photo.name}.png") for photo in scene.photos]
+    scene = replace(scene, photos=tuple(on_disk))
+    cuts = [part._patches(scene, tracks, patchsets.PatchSettings(elliptic=elliptic)) for elliptic in (False, True)]
+    round_ones, elliptic_ones = (correlation(cut[tracks.first], cut[tracks.second]) for cut in cuts)
+    assert elliptic_ones.mean() > round_ones.mean() + 0.01
+    assert np.median(correlation(*cuts)) > 0.7
+
+
+def correlation(a: Array, b: Array) -> Array:
+    """(N, S, S) and (N, S, S) -> (N,)."""
+    a, b = (each.reshape(len(each), -1).astype(np.float64) for each in (a, b))
+    a, b = (each - each.mean(1, keepdims=True) for each in (a, b))
+    return (a * b).sum(1) / np.sqrt((a * a).sum(1) * (b * b).sum(1))
+
+
 def test_scenes_of_an_older_set_are_kept_but_those_that_sift_could_not_join_are_tried_again(
     made, photos: Path, tmp_path: Path
 ):
@@ -227,7 +244,7 @@ def test_scenes_of_an_older_set_are_kept_but_those_that_sift_could_not_join_are_
     for name in ("planes", "strangers"):
         path = out / ".parts" / name / "part.json"
         older = json.loads(path.read_text())
-        del older["registered_by"]
+        del older["registered_by"], older["settings"]["elliptic"]
         path.write_text(json.dumps(older))
     before = {name: (out / ".parts" / name / "part.json").stat().st_mtime_ns for name in ("planes", "strangers")}
     summary = build(photos, out)

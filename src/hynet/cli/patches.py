@@ -32,6 +32,7 @@ def run(
     hard_share: float = 1 / 3,
     support: float = SUPPORT_SIGMAS,
     max_keypoints: int = patchsets.PatchSettings.max_keypoints,
+    elliptic: bool = False,
     workers: int | None = None,
     mapping_threads: int = 1,
     cluster: str = "local",
@@ -46,6 +47,7 @@ def run(
         hard_share: Minimum share of corresponding pairs that SIFT matching missed; 1 for a test set.
         support: Patch width in detector sigmas.
         max_keypoints: Number of keypoints per photo, the strongest ones.
+        elliptic: Cut the elliptic regions that `hynet match` cuts, instead of round ones.
         workers: Scenes made at once; by default one per core.
         mapping_threads: Mapping threads per scene; more than one is faster if there are few scenes, but the same photos
             then give a slightly different set.
@@ -59,7 +61,7 @@ def run(
         with bar() as progress:
             return _sheet(show, out, progress)
     with workers_of(cluster, workers or 0) as there, bar() as progress:
-        settings = patchsets.PatchSettings(support=support, max_keypoints=max_keypoints)
+        settings = patchsets.PatchSettings(support=support, max_keypoints=max_keypoints, elliptic=elliptic)
         summary = patchsets.build(
             folders,
             out,

@@ -106,7 +106,8 @@ def _named(folders: Sequence[str | Path]) -> dict[str, Path]:
 
 def _made_otherwise(parts: Path, settings: PatchSettings, overwrite: bool) -> bool:
     """Whether scenes there were made with other settings, which only `overwrite` allows."""
-    theirs = [part["settings"] for part in assembly.finished(parts).values()]
+    # A setting that is younger than a part had its default.
+    theirs = [asdict(DEFAULTS) | part["settings"] for part in assembly.finished(parts).values()]
     now = asdict(settings)
     changed = next((fingerprints.difference(before, now) for before in theirs if before != now), "")
     if changed and not overwrite:

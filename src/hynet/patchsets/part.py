@@ -13,13 +13,14 @@ import numpy as np
 
 from .. import images
 from ..datasets import ubc
+from ..detectors.affine_network import AffineNetwork
 from ..errors import DataNotFound
 from ..patches import SUPPORT_SIGMAS, cut
 from ..sfm import hard_scenes
 from ..sfm import sift_for_patches as sfm
 from ..system import fingerprints
 from ..system.files import whole
-from ..types import Array
+from ..types import Array, Keypoints
 from . import correspondence
 
 Files = list[list[str | None]]  # name and fingerprint of each photo
@@ -31,6 +32,7 @@ class PatchSettings:
 
     support: float = SUPPORT_SIGMAS  # width of a patch in detector sigmas
     max_keypoints: int = 6000  # a photo
+    elliptic: bool = False  # regions as `hynet match` has them, instead of round ones
 
 
 def make_part(
@@ -63,7 +65,7 @@ def make_part(
             "hard": int(tracks.hard.sum()),
             "unreadable": scene.unreadable,
         }
-        _write_part(parts, told, _columns(scene, tracks), _patches(scene, tracks, settings.support))
+        _write_part(parts, told, _columns(scene, tracks), _patches(scene, tracks, settings))
     shutil.rmtree(work, ignore_errors=True)
 
 
@@ -108,12 +110,25 @@ def _columns(scene: sfm.SiftScene, tracks: correspondence.Tracks) -> dict[str, A
     }
 
 
-def _patches(scene: sfm.SiftScene, tracks: correspondence.Tracks, support: float) -> Array:
+def _patches(scene: sfm.SiftScene, tracks: correspondence.Tracks, settings: PatchSettings) -> Array:
     patches = np.empty((len(tracks.point), ubc.TILE, ubc.TILE), np.uint8)
+    shapes = AffineNetwork() if settings.elliptic else None
     for number, photo in enumerate(scene.photos):
         rows = np.flatnonzero(tracks.photo == number)
-        patches[rows] = cut(images.read(photo.path), photo.keypoints[tracks.keypoint[rows]], ubc.TILE, support)
+        image, keypoints = images.read(photo.path), photo.keypoints[tracks.keypoint[rows]]
+        if shapes is not None:
+            keypoints = _turned_alike(shapes(image, keypoints), keypoints)
+        patches[rows] = cut(image, keypoints, ubc.TILE, settings.support)
     return patches
+
+
+def _turned_alike(upright: Keypoints, keypoints: Keypoints) -> Keypoints:
+    """Upright ellipses turned until what lies to the right in the patches of these keypoints does so in theirs."""
+    shapes, places = np.split(upright.frames, [2], axis=2)
+    right = np.linalg.solve(shapes, keypoints.frames[:, :, :1])[:, :, 0]
+    cos, sin = (right / np.linalg.norm(right, axis=1, keepdims=True)).T
+    turns = np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], 1)
+    return Keypoints(np.concatenate([shapes @ turns, places], 2), keypoints.scores)
 
 
 def _write_part(

@@ -76,7 +76,7 @@ class TrainConfig:
     steps: int | None = None
     minutes: float | None = None  # wall-clock time; the time between an interruption and --resume does not count
     flips: bool = True  # 90-degree rotations and flips, the same for both patches of a pair
-    # Share of a patch's width that the network sees, of sets cut wider (`hynet patches --support 36` and 0.6667): jitter
+    # Share of a patch's width that the network sees, of sets cut wider (0.6667 of `hynet patches --support 36`): jitter
     # then moves into what the photo shows there. Validation sets are seen whole.
     crop: float = 1.0
     jitter: float = 0.0  # shifts, rotates, scales and stretches each patch, as detectors do; reads 64-pixel patches
