@@ -223,10 +223,13 @@ def test_a_second_run_makes_nothing_again_and_a_new_scene_extends_the_set(made, 
 def test_elliptic_patches_of_one_point_are_more_alike_and_turned_as_the_round_ones(photos: Path, scene, tracks):
     on_disk = [replace(photo, path=photos / "planes" / f"{photo.name}.png") for photo in scene.photos]
     scene = replace(scene, photos=tuple(on_disk))
-    cuts = [part._patches(scene, tracks, patchsets.PatchSettings(elliptic=elliptic)) for elliptic in (False, True)]
-    round_ones, elliptic_ones = (correlation(cut[tracks.first], cut[tracks.second]) for cut in cuts)
+    cuts = [part._patches(scene, tracks, patchsets.PatchSettings(elliptic=share)) for share in (0, 1, 0.5)]
+    round_ones, elliptic_ones, half = (correlation(cut[tracks.first], cut[tracks.second]) for cut in cuts)
     assert elliptic_ones.mean() > round_ones.mean() + 0.01
-    assert np.median(correlation(*cuts)) > 0.7
+    assert np.median(correlation(cuts[0], cuts[1])) > 0.7
+    every_other = tracks.point % 2 == 1
+    assert np.array_equal(cuts[2], np.where(every_other[:, None, None], cuts[1], cuts[0]))
+    assert round_ones.mean() < half.mean() < elliptic_ones.mean()
 
 
 def correlation(a: Array, b: Array) -> Array:

@@ -32,7 +32,7 @@ def run(
     hard_share: float = 1 / 3,
     support: float = SUPPORT_SIGMAS,
     max_keypoints: int = patchsets.PatchSettings.max_keypoints,
-    elliptic: bool = False,
+    elliptic: float = 0.0,
     workers: int | None = None,
     mapping_threads: int = 1,
     cluster: str = "local",
@@ -47,7 +47,7 @@ def run(
         hard_share: Minimum share of corresponding pairs that SIFT matching missed; 1 for a test set.
         support: Patch width in detector sigmas.
         max_keypoints: Number of keypoints per photo, the strongest ones.
-        elliptic: Cut the elliptic regions that `hynet match` cuts, instead of round ones.
+        elliptic: Share of the points that are cut as elliptic regions, as `hynet match` does, instead of round ones.
         workers: Scenes made at once; by default one per core.
         mapping_threads: Mapping threads per scene; more than one is faster if there are few scenes, but the same photos
             then give a slightly different set.

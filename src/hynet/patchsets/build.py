@@ -68,6 +68,8 @@ def build(
         raise BadInput(f"the share of hard pairs must be from 0 to 1, got {hard_share:g}.")
     if not settings.support > 0:
         raise BadInput(f"the support must be more than 0 sigmas, got {settings.support:g}.")
+    if not 0 <= settings.elliptic <= 1:
+        raise BadInput(f"the share of elliptic regions must be from 0 to 1, got {settings.elliptic:g}.")
     if settings.max_keypoints < 1:
         raise BadInput(f"a photo needs at least 1 keypoint, got {settings.max_keypoints}.")
     out = Path(out)

@@ -32,7 +32,7 @@ class PatchSettings:
 
     support: float = SUPPORT_SIGMAS  # width of a patch in detector sigmas
     max_keypoints: int = 6000  # a photo
-    elliptic: bool = False  # regions as `hynet match` has them, instead of round ones
+    elliptic: float = 0.0  # share of the points whose regions are elliptic, as `hynet match` has them
 
 
 def make_part(
@@ -113,11 +113,15 @@ def _columns(scene: sfm.SiftScene, tracks: correspondence.Tracks) -> dict[str, A
 def _patches(scene: sfm.SiftScene, tracks: correspondence.Tracks, settings: PatchSettings) -> Array:
     patches = np.empty((len(tracks.point), ubc.TILE, ubc.TILE), np.uint8)
     shapes = AffineNetwork() if settings.elliptic else None
+    before, after = (np.floor(settings.elliptic * (tracks.point + step)) for step in (0, 1))
+    elliptic = after > before  # of 0.5, every second point
     for number, photo in enumerate(scene.photos):
         rows = np.flatnonzero(tracks.photo == number)
         image, keypoints = images.read(photo.path), photo.keypoints[tracks.keypoint[rows]]
         if shapes is not None:
-            keypoints = _turned_alike(shapes(image, keypoints), keypoints)
+            shaped = _turned_alike(shapes(image, keypoints), keypoints)
+            frames = np.where(elliptic[rows, None, None], shaped.frames, keypoints.frames)
+            keypoints = Keypoints(frames, keypoints.scores)
         patches[rows] = cut(image, keypoints, ubc.TILE, settings.support)
     return patches
 
