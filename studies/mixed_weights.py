@@ -44,7 +44,7 @@ def measured_again(weights: dict[str, torch.Tensor], patches: str, crop: float) 
     norm.reset_running_stats()
     norm.momentum = None  # the mean over all batches
     norm.train()
-    unused = torch.Generator()  # nothing is drawn
+    unused = torch.Generator()  # what is drawn is multiplied by 0
     with torch.inference_mode():
         for some in np.array_split(rows, max(1, len(rows) // AT_ONCE)):
             wide = torch.from_numpy(np.ascontiguousarray(found.patches[some]))[:, None]

@@ -207,9 +207,10 @@ def test_jitter_moves_a_spot_by_at_most_what_it_says():
 
 
 def test_a_crop_is_the_middle_of_the_patch():
-    patches = torch.randint(0, 256, (5, 2, 64, 64), dtype=torch.uint8)
-    seen = augmentation.augment(patches, generator(), flips=False, crop=0.5)
-    assert torch.allclose(seen, patches[:, :, 16:48, 16:48].float(), atol=1e-2)
+    slope = torch.arange(0, 256, 4, dtype=torch.uint8).expand(1, 2, 64, 64)
+    for patches in (slope, slope.mT):
+        seen = augmentation.augment(patches, generator(), flips=False, crop=0.5)
+        assert torch.allclose(seen, patches[:, :, 16:48, 16:48].float(), atol=1e-2)
 
 
 def test_jitter_of_a_crop_moves_into_what_lies_around_it():

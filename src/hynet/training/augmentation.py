@@ -69,8 +69,8 @@ def flip_and_turn(patches: Tensor, generator: torch.Generator) -> Tensor:
 def warp(patches: Tensor, generator: torch.Generator, size: int, strength: float, crop: float = 1.0) -> Tensor:
     """A detector's errors: the middle of each patch shifted, turned, scaled and stretched by its own amount.
 
-    (M, 1, S, S) -> (M, 1, size, size). Edges are replicated. Where nothing moves or is cropped, 64 to 32 is the mean of
-    2 x 2.
+    (M, 1, S, S) -> (M, 1, size, size), each pixel the mean of four samples, so that what is zoomed does not alias. Edges
+    are replicated.
     """
     level = strength * _uniform(patches, generator, 0, 1)[:, 0, 0, 0]
     x, y, turn, zoom, stretch = (
@@ -82,8 +82,8 @@ def warp(patches: Tensor, generator: torch.Generator, size: int, strength: float
     to_axis, from_axis = _rotation(-axis), _rotation(axis + turn)
     scaled = to_axis * torch.stack([along, across], 1)[:, :, None]
     theta = crop * torch.cat([from_axis @ scaled, torch.stack([x, y], 1)[:, :, None]], 2)  # (M, 2, 3)
-    grid = affine_grid(theta, [len(patches), 1, size, size], align_corners=False)
-    return grid_sample(patches, grid, mode="bilinear", padding_mode="border", align_corners=False)
+    grid = affine_grid(theta, [len(patches), 1, 2 * size, 2 * size], align_corners=False)
+    return avg_pool2d(grid_sample(patches, grid, mode="bilinear", padding_mode="border", align_corners=False), 2)
 
 
 def shrink(patches: Tensor, size: int) -> Tensor:
