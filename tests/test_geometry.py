@@ -20,6 +20,8 @@ def rotation(*turns: float) -> np.ndarray:
 
 POSE = geometry.Pose(rotation(0.05, 0.3, -0.1), np.array([0.8, 0.1, 0.2]) / np.linalg.norm([0.8, 0.1, 0.2]))
 
+PLANE = np.array([[0.9, 0.1, 30], [-0.1, 1.1, 5], [1e-4, 2e-4, 1]])  # second from first
+
 
 @pytest.fixture(scope="module")
 def scene() -> tuple[np.ndarray, np.ndarray]:
@@ -96,7 +98,16 @@ def test_a_fundamental_matrix_is_fitted_to_all_matches_near_it(scene):
     random = np.random.default_rng(2)
     first, second = (each + random.normal(0, 0.3, each.shape) for each in scene)
     found = [geometry.degensac(first, second, px_th=1.0, seed=seed)[0] for seed in range(5)]
-    better = [geometry.fitted_fundamental(F, first, second) for F in found]
+    better = [geometry.fitted_fundamental(F, first, second, 1.0) for F in found]
+    off, still_off = (np.mean([reference.epipolar_distance(F, *scene) for F in each]) for each in (found, better))
+    assert still_off < 0.8 * off
+
+
+def test_matches_that_are_farther_off_are_fitted_as_well_with_a_larger_threshold(scene):
+    random = np.random.default_rng(2)
+    first, second = (each + random.normal(0, 3, each.shape) for each in scene)
+    found = [geometry.degensac(first, second, px_th=8.0, seed=seed)[0] for seed in range(5)]
+    better = [geometry.fitted_fundamental(F, first, second, 8.0) for F in found]
     off, still_off = (np.mean([reference.epipolar_distance(F, *scene) for F in each]) for each in (found, better))
     assert still_off < 0.8 * off
 
@@ -105,24 +116,40 @@ def test_inliers_are_those_of_the_model_that_comes_with_them(scene):
     first, second, _ = with_strangers(*scene)
     F, inliers = geometry.fundamental(first, second, 1.0)
     assert ((geometry.sampson_distance(F, first, second) < 1.0) == inliers).all()
+    noise = np.random.default_rng(5).normal(0, 1.5, scene[0].shape)
+    first, second, _ = with_strangers(scene[0], geometry.transfer(PLANE, scene[0]) + noise)
+    H, inliers = geometry.homography(first, second, 3.0)
+    assert ((geometry.transfer_error(H, first, second) < 3.0) == inliers).all()
 
 
 def test_poselib_finds_the_homography(scene):
-    H = np.array([[0.9, 0.1, 30], [-0.1, 1.1, 5], [1e-4, 2e-4, 1]])
-    first, second, good = with_strangers(scene[0], geometry.transfer(H, scene[0]))
+    first, second, good = with_strangers(scene[0], geometry.transfer(PLANE, scene[0]))
     found, inliers = geometry.homography(first, second, 3.0)
     assert inliers[good].all()
     assert geometry.transfer_error(found, first[good], second[good]).max() < 0.1
+    assert found[2, 2] == 1
 
 
 def test_matches_that_are_roughly_right_hardly_move_a_homography(scene):
-    H = np.array([[0.9, 0.1, 30], [-0.1, 1.1, 5], [1e-4, 2e-4, 1]])
-    exact = geometry.transfer(H, scene[0])
+    exact = geometry.transfer(PLANE, scene[0])
     rough = np.random.default_rng(3).random(len(exact)) < 0.4  # off by up to two pixels, all to one side
     moved = exact + rough[:, None] * np.random.default_rng(4).uniform(0, 2, exact.shape)
     found, inliers = geometry.homography(scene[0], moved, 3.0)
     assert inliers.mean() > 0.9
     assert geometry.transfer_error(found, scene[0], exact).max() < 0.2
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.3, 1.0])
+def test_a_homography_is_about_as_good_as_least_squares_over_its_inliers(scene, noise):
+    """However far off the matches are: Cauchy's loss of one fixed scale loses up to twice as much."""
+    errors = []
+    for seed in range(10):
+        second = geometry.transfer(PLANE, scene[0]) + np.random.default_rng(seed).normal(0, noise, scene[0].shape)
+        best = cv2.findHomography(scene[0], second, 0)[0]
+        found, _ = geometry.homography(scene[0], second, 3.0, seed=seed)
+        errors.append([geometry.corner_error(H, PLANE, (640, 480)) for H in (found, best)])
+    ours, least_squares = np.mean(errors, 0)
+    assert ours < 1.25 * least_squares
 
 
 def test_poselib_finds_the_pose_and_so_does_the_fundamental_matrix(scene):

@@ -23,9 +23,10 @@ MAX_ITERATIONS = 100_000
 # where a share of inliers as small as was found could have been missed.
 FEW_ITERATIONS = 2_000
 HOMOGRAPHY_ITERATIONS = 10_000
-# The last step of a fit minimises Cauchy's loss, so that what is farther away than this, in pixels, hardly counts; of a
-# fundamental matrix, matches as far as NEAR have a say. Chosen on made-up planes and on real pairs: docs/matching.md.
-HOMOGRAPHY_SCALE = 0.25
+# The last step of a fit minimises Cauchy's loss, so that a match several scales away hardly counts: docs/matching.md.
+# Of a homography the scale is twice how far off its inliers are, at least FINEST pixels, looked at ROUNDS times; of a
+# fundamental matrix, that and how far away matches have a say are shares of the threshold.
+FINEST, ROUNDS = 0.05, 2
 FUNDAMENTAL_SCALE, NEAR = 0.5, 3.0
 # The guess for a photo without calibration; COLMAP's too.
 FOCAL_OVER_LONGEST_SIDE = 1.2
@@ -69,6 +70,13 @@ def transfer(second_from_first: Array, xy: Array) -> Array:
 def transfer_error(second_from_first: Array, first: Array, second: Array) -> Array:
     """Pixels between each point of the second photo and where the homography puts its partner. -> (K,)."""
     return np.linalg.norm(transfer(second_from_first, first) - second, axis=1)
+
+
+def corner_error(found: Array, true: Array, image_size: tuple[int, int]) -> float:
+    """Pixels of the second photo by which a homography moves the corners of the first wrongly, on average."""
+    x, y = image_size[0] - 1, image_size[1] - 1
+    corners = np.array([[0, 0], [x, 0], [x, y], [0, y]], np.float64)
+    return float(np.nan_to_num(transfer_error(found, corners, transfer(true, corners)).mean(), nan=np.inf))
 
 
 def sampson_distance(F: Array, first: Array, second: Array) -> Array:
@@ -164,21 +172,22 @@ def fundamental(first: Array, second: Array, threshold: float, *, seed: int = 0)
         if (1 - inliers.mean() ** 7) ** iterations < 1 - CONFIDENCE:
             break
     if inliers.sum() >= 8:
-        F = fitted_fundamental(F, first, second)
+        F = fitted_fundamental(F, first, second, threshold)
         return F, sampson_distance(F, first, second) < threshold
     # The same photo twice leaves F open, and DEGENSAC finds none: any epipole serves; take sideways motion.
     H, agree = homography(first, second, threshold, seed=seed)
     return _nothing(first) if H is None or agree.sum() < 8 else (cross_matrix(np.array([1.0, 0, 0])) @ H, agree)
 
 
-def fitted_fundamental(F: Array, first: Array, second: Array) -> Array:
+def fitted_fundamental(
+    F: Array, first: Array, second: Array, threshold: float, *, near: float = NEAR, scale: float = FUNDAMENTAL_SCALE
+) -> Array:
     """F, moved so that it fits all matches near it: DEGENSAC's comes from a few of them."""
     import poselib
 
-    near = sampson_distance(F, first, second) < NEAR
-    points = (np.asarray(each[near], np.float64) for each in (first, second))
-    better, _ = poselib.refine_fundamental(*points, F, {"loss_type": "CAUCHY", "loss_scale": FUNDAMENTAL_SCALE})
-    return better if np.isfinite(better).all() else F
+    close = sampson_distance(F, first, second) < near * threshold
+    points = (np.asarray(each[close], np.float64) for each in (first, second))
+    return poselib.refine_fundamental(*points, F, _cauchy(scale * threshold))[0]
 
 
 # In a process of its own: DEGENSAC takes random numbers from libc, which every thread of a process draws from.
@@ -193,19 +202,22 @@ def degensac(first: Array, second: Array, **options: Any) -> tuple[Array, Array]
 
 
 def homography(first: Array, second: Array, threshold: float, *, seed: int = 0, best_first: bool = False) -> Found:
-    """second_from_first by PoseLib, refined over all inliers."""
+    """second_from_first by PoseLib, then fitted to all inliers, its last element 1."""
     import poselib
 
     if _distinct(first, second) < 4:
         return _nothing(first)
-    H, info = poselib.estimate_homography(
-        np.asarray(first, np.float64),
-        np.asarray(second, np.float64),
-        {**_poselib_options(threshold, seed, best_first), "max_iterations": HOMOGRAPHY_ITERATIONS},
-        {"loss_type": "CAUCHY", "loss_scale": HOMOGRAPHY_SCALE},
-    )
+    first, second = (np.asarray(each, np.float64) for each in (first, second))
+    options = {**_poselib_options(threshold, seed, best_first), "max_iterations": HOMOGRAPHY_ITERATIONS}
+    H, info = poselib.estimate_homography(first, second, options, _cauchy(1.0))
     inliers = np.asarray(info["inliers"], bool)
-    return (H, inliers) if inliers.sum() >= 4 and np.isfinite(H).all() else _nothing(first)
+    for _ in range(ROUNDS if inliers.sum() >= 4 else 0):
+        scale = max(FINEST, 2 * float(np.median(transfer_error(H, first[inliers], second[inliers]))))
+        H, _ = poselib.refine_homography(first[inliers], second[inliers], H, _cauchy(scale))
+        inliers = transfer_error(H, first, second) < threshold
+    if inliers.sum() < 4 or not np.isfinite(H).all() or H[2, 2] == 0:
+        return _nothing(first)
+    return H / H[2, 2], inliers
 
 
 def relative_pose(
@@ -260,6 +272,11 @@ def shared_focal(
     inliers, focal = np.asarray(info["inliers"], bool), float(found.camera1.focal())
     sound = inliers.any() and np.isfinite(focal) and focal > 0
     return (Pose(found.pose.R, found.pose.t) if sound else None), focal, inliers
+
+
+def _cauchy(scale: float) -> dict[str, object]:
+    """PoseLib's options of a fit that matches several scales away, in pixels, hardly move."""
+    return {"loss_type": "CAUCHY", "loss_scale": scale}
 
 
 def _poselib_options(threshold: float, seed: int, best_first: bool) -> dict[str, object]:

@@ -184,17 +184,7 @@ def _scores(first: Features, second: Features, H: Array, matches: Matches) -> di
 def corner_errors(first: Array, second: Array, H: Array, image_size: tuple[int, int]) -> Array:
     """(SEEDS,) of homographies fitted to matches."""
     models = [geometry.homography(first, second, THRESHOLDS["homography"], seed=seed)[0] for seed in range(SEEDS)]
-    return np.array([corner_error(model, H, image_size) for model in models])
-
-
-def corner_error(model: Array | None, H: Array, image_size: tuple[int, int]) -> float:
-    """Mean distance, in pixels of the second photo, by which a model moves the corners of the first wrongly."""
-    if model is None:
-        return np.inf
-    width, height = image_size
-    corners = np.array([[0, 0], [width - 1, 0], [width - 1, height - 1], [0, height - 1]], np.float64)
-    moved = np.linalg.norm(geometry.transfer(model, corners) - geometry.transfer(H, corners), axis=1).mean()
-    return float(np.nan_to_num(moved, nan=np.inf))
+    return np.array([np.inf if model is None else geometry.corner_error(model, H, image_size) for model in models])
 
 
 def repeatability(first: Features, second: Features, H: Array) -> float:
@@ -244,7 +234,7 @@ def _notes(setting: Setting, drawn: str) -> list[str]:
         "mmaT: of the mutual nearest neighbours (no ratio test), the share within T pixels of the truth, a mean over "
         f"sequences; correct: how many are within {RIGHT:g} pixels, a pair.",
         "aucT: area under the accuracy of the fitted homography up to a mean error of T pixels at the photo's corners; "
-        f"PoseLib at {THRESHOLDS['homography']:g} px, mean of {SEEDS} seeds.",
+        f"PoseLib at {THRESHOLDS['homography']:g} px, then fitted to all inliers; mean of {SEEDS} seeds.",
         "Errors are in pixels of the photo as it is. Of its longer side, DoG and Key.Net see at most 1,600 pixels, "
         "R2D2, ALIKED and XFeat 1,024.",
         "_ratio: the same with the ratio test of a model, where it has one. _consensus: by the default matcher, which "

@@ -59,12 +59,7 @@ class Homography:
         return geo.transfer_error(self.second_from_first, first, second)
 
     def error(self, model: Array | None, a: Features) -> float:
-        if model is None:
-            return inf
-        x, y = a.image_size[0] - 1, a.image_size[1] - 1
-        corners = np.array([[0, 0], [x, 0], [x, y], [0, y]], np.float64)
-        away = geo.transfer_error(model, corners, geo.transfer(self.second_from_first, corners)).mean()
-        return float(away) if np.isfinite(away) else inf
+        return inf if model is None else geo.corner_error(model, self.second_from_first, a.image_size)
 
 
 @dataclass(frozen=True)

@@ -202,7 +202,7 @@ def _stereo_notes(found: Sequence[Scene], options: ImcOptions) -> list[str]:
     counts = ", ".join(f"{scene.name} {len(scene.pairs)}" for scene in found)
     by = f"DEGENSAC: {stereo.THRESHOLD} px, confidence {stereo.CONFIDENCE}, {stereo.ITERATIONS:,} iterations"
     if options.refine:
-        by += ", its F then fitted to all matches near it by PoseLib, which the challenge does not do (--no-refine)"
+        by += ", then fitted by PoseLib to all matches near it, for every method; the challenge does not: --no-refine"
     if options.known_cameras:
         by = f"Not the challenge's way: true cameras, essential matrices by PoseLib, {stereo.CALIBRATED_THRESHOLD} px"
     return [

@@ -3,6 +3,7 @@
 A ratio test in both directions, DEGENSAC with the challenge's parameters, E = K2' F K1, the pose that puts most inliers
 in front of both cameras; the error is the larger of rotation and direction of translation, whose sign is unknown. Every
 pose is scored, also where OpenCV finds no inlier nearer than 50 baselines: the challenge does not look at that count.
+What is not the challenge's way has a keyword: refined places, fitted F, known cameras.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from ...datasets import scenes
 from ...datasets.scenes import Scene, View, second_from_first
 from ...matchers.nearest import nearest
 from ...matchers.refinement import refine_anyones
+from ...matchers.verification import THRESHOLDS
 from ...system import cache, fingerprints
 from ...types import Array, Features, Matches, Progress, silent
 from ..harness.methods import Method, key
 
 # The challenge's, which `geometry.fundamental` need not share
 THRESHOLD, CONFIDENCE, ITERATIONS, FEWEST = 0.5, 0.999999, 100_000, 8  # pixels, -, -, matches and inliers
-CALIBRATED_THRESHOLD = 1.0  # pixels, of known cameras: that of `verify`
+CALIBRATED_THRESHOLD = THRESHOLDS["essential"]  # pixels, of known cameras
 FAILED = 180.0  # degrees
 BLOCK = 50  # pairs whose errors are stored at a time: what a kill costs
 
@@ -58,14 +60,14 @@ def scene_errors(
             matches = refine_anyones(scene.views[first].photo, scene.views[second].photo, a, b, matches)
         return matches.places(a, b)
 
+    def errors(first: str, second: str) -> list[float]:
+        views = scene.views[first], scene.views[second]
+        return pose_errors(*places(first, second), views, seeds, known_cameras=known_cameras, fitted=refined)
+
     blocks = []
     for start in range(0, len(scene.pairs), BLOCK):
         progress(start, len(scene.pairs), f"{method.name} on {scene.name}")
         some = scene.pairs[start : start + BLOCK]
-
-        def errors(first: str, second: str) -> list[float]:
-            views = scene.views[first], scene.views[second]
-            return pose_errors(*places(first, second), views, seeds, known_cameras=known_cameras, fitted=refined)
 
         def measure(some: Sequence[tuple[str, str]] = some) -> Array:
             return np.array([errors(a, b) for a, b in some])
@@ -88,12 +90,15 @@ def pose_errors(
 
     known_cameras: the essential matrix is fitted, by PoseLib, with the true cameras; else they are only used to take
     the pose from the fundamental matrix.
-    fitted: DEGENSAC's fundamental matrix is fitted to all matches near it, unlike in the challenge.
+    fitted: DEGENSAC's fundamental matrix is fitted to all matches near it, unlike in the challenge. Known cameras need
+    none.
     """
     a, b = first.astype(np.float64), second.astype(np.float64)
-    find = _calibrated_pose if known_cameras else _fitted_pose if fitted else _pose
     true = second_from_first(*(view.cam_from_world for view in views))
-    found = [find(a, b, views, seed) for seed in range(seeds)]
+    if known_cameras:
+        found = [_calibrated_pose(a, b, views, seed) for seed in range(seeds)]
+    else:
+        found = [_pose(a, b, views, seed, fitted) for seed in range(seeds)]
     return [FAILED if pose is None else geometry.pose_error(pose, true) for pose in found]
 
 
@@ -118,21 +123,14 @@ def _each_place_once(first: Features, second: Features, matches: Array) -> Array
     return matches[np.sort(np.unique(places, axis=0, return_index=True)[1])]
 
 
-def _pose(a: Array, b: Array, views: tuple[View, View], seed: int) -> geometry.Pose | None:
+def _pose(a: Array, b: Array, views: tuple[View, View], seed: int, fitted: bool) -> geometry.Pose | None:
     """(K, 2), (K, 2) -> the pose, None where none is found."""
-    F, inliers = fundamental(a, b, seed)
+    F, inliers = challenge_fundamental(a, b, seed)
     if F is None:
         return None
+    if fitted:
+        F = geometry.fitted_fundamental(F, a, b, THRESHOLDS["fundamental"])
     return geometry.pose_from_fundamental(F, a[inliers], b[inliers], first_K=views[0].K, second_K=views[1].K)
-
-
-def _fitted_pose(a: Array, b: Array, views: tuple[View, View], seed: int) -> geometry.Pose | None:
-    F, _ = fundamental(a, b, seed)
-    if F is None:
-        return None
-    F = geometry.fitted_fundamental(F, a, b)
-    near = geometry.sampson_distance(F, a, b) < geometry.NEAR
-    return geometry.pose_from_fundamental(F, a[near], b[near], first_K=views[0].K, second_K=views[1].K)
 
 
 def _calibrated_pose(a: Array, b: Array, views: tuple[View, View], seed: int) -> geometry.Pose | None:
@@ -150,7 +148,7 @@ def _one_way(first: Features, second: Features, ratio: float) -> Array:
     return np.where((runner_up < 0) | (near <= ratio * next_near), best, -1)
 
 
-def fundamental(first: Array, second: Array, seed: int) -> tuple[Array | None, Array]:
+def challenge_fundamental(first: Array, second: Array, seed: int) -> tuple[Array | None, Array]:
     """As the challenge fits it, and (K,) bool inliers."""
     if len(first) < FEWEST:
         return None, np.zeros(len(first), bool)
