@@ -232,6 +232,17 @@ def test_elliptic_patches_of_one_point_are_more_alike_and_turned_as_the_round_on
     assert round_ones.mean() < half.mean() < elliptic_ones.mean()
 
 
+def test_elliptic_regions_of_another_network_do_not_mix_with_those_there(made, photos: Path, tmp_path: Path):
+    out, settings = tmp_path / "set", patchsets.PatchSettings(max_keypoints=1200, elliptic=0.5)
+    shutil.copytree(made[0], out)
+    path = out / ".parts" / "planes" / "part.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "settings": part.noted(settings) | {"shapes": "old"}}))
+    with pytest.raises(BadInput, match="other settings"):
+        patchsets.build([photos / "planes"], out, settings=settings)
+    with pytest.raises(BadInput, match="from 0 to 1"):
+        patchsets.build([photos / "planes"], out, settings=replace(settings, elliptic=2))
+
+
 def correlation(a: Array, b: Array) -> Array:
     """(N, S, S) and (N, S, S) -> (N,)."""
     a, b = (each.reshape(len(each), -1).astype(np.float64) for each in (a, b))

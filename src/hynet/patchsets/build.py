@@ -34,7 +34,7 @@ from ..system.processes import end_with, one_by_one
 from ..types import Progress, silent
 from . import assembly
 from .part import PatchSettings as PatchSettings
-from .part import files_of, make_part, photos_of, write_failed
+from .part import files_of, make_part, noted, photos_of, write_failed
 from .sheet import sheet as sheet
 
 DEFAULTS = PatchSettings()
@@ -89,7 +89,7 @@ def build(
         else:
             _make_parts_on(cluster, todo, parts, settings, mapping_threads, progress)
         progress(len(todo), len(todo), "writing the set")
-        return assembly.assemble(out, asdict(settings), hard_share)
+        return assembly.assemble(out, noted(settings), hard_share)
 
 
 def _named(folders: Sequence[str | Path]) -> dict[str, Path]:
@@ -110,7 +110,7 @@ def _made_otherwise(parts: Path, settings: PatchSettings, overwrite: bool) -> bo
     """Whether scenes there were made with other settings, which only `overwrite` allows."""
     # A setting that is younger than a part had its default.
     theirs = [asdict(DEFAULTS) | part["settings"] for part in assembly.finished(parts).values()]
-    now = asdict(settings)
+    now = noted(settings)
     changed = next((fingerprints.difference(before, now) for before in theirs if before != now), "")
     if changed and not overwrite:
         raise BadInput(

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import images
 from ..datasets import ubc
-from ..detectors.affine_network import AffineNetwork
+from ..detectors.affine_network import SHIPPED, AffineNetwork
 from ..errors import DataNotFound
 from ..patches import SUPPORT_SIGMAS, cut
 from ..sfm import hard_scenes
@@ -72,7 +72,7 @@ def make_part(
 def _work_folder(name: str, files: Files, parts: Path, settings: PatchSettings) -> Path:
     """Where a run that was cut off goes on, unless photos or settings are not those it began with."""
     work = parts / f".work-{name}"
-    key = json.dumps([files, asdict(settings)])
+    key = json.dumps([files, noted(settings)])
     if not (work / "key.json").exists() or (work / "key.json").read_text() != key:
         shutil.rmtree(work, ignore_errors=True)
         with whole(work / "key.json") as temporary:
@@ -80,11 +80,16 @@ def _work_folder(name: str, files: Files, parts: Path, settings: PatchSettings) 
     return work
 
 
+def noted(settings: PatchSettings) -> dict[str, Any]:
+    """What a part says it was made with: where regions are elliptic, by which network."""
+    return asdict(settings) | ({"shapes": fingerprints.files(SHIPPED)} if settings.elliptic else {})
+
+
 def _about(name: str, files: Files, settings: PatchSettings, skipped: str | None = None) -> dict[str, Any]:
     """skipped: why."""
     return {
         "name": name,
-        "settings": asdict(settings),
+        "settings": noted(settings),
         "photos": len(files),
         "skipped": skipped,
         "files": files,
@@ -112,15 +117,15 @@ def _columns(scene: sfm.SiftScene, tracks: correspondence.Tracks) -> dict[str, A
 
 def _patches(scene: sfm.SiftScene, tracks: correspondence.Tracks, settings: PatchSettings) -> Array:
     patches = np.empty((len(tracks.point), ubc.TILE, ubc.TILE), np.uint8)
-    shapes = AffineNetwork() if settings.elliptic else None
     before, after = (np.floor(settings.elliptic * (tracks.point + step)) for step in (0, 1))
     elliptic = after > before  # of 0.5, every second point
+    shapes = AffineNetwork() if settings.elliptic else None
     for number, photo in enumerate(scene.photos):
         rows = np.flatnonzero(tracks.photo == number)
         image, keypoints = images.read(photo.path), photo.keypoints[tracks.keypoint[rows]]
         if shapes is not None:
-            shaped = _turned_alike(shapes(image, keypoints), keypoints)
-            frames = np.where(elliptic[rows, None, None], shaped.frames, keypoints.frames)
+            some, frames = keypoints[elliptic[rows]], keypoints.frames.copy()
+            frames[elliptic[rows]] = _turned_alike(shapes(image, some), some).frames
             keypoints = Keypoints(frames, keypoints.scores)
         patches[rows] = cut(image, keypoints, ubc.TILE, settings.support)
     return patches

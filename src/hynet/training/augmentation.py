@@ -69,7 +69,7 @@ def flip_and_turn(patches: Tensor, generator: torch.Generator) -> Tensor:
 def warp(patches: Tensor, generator: torch.Generator, size: int, strength: float, crop: float = 1.0) -> Tensor:
     """A detector's errors: the middle of each patch shifted, turned, scaled and stretched by its own amount.
 
-    (M, 1, S, S) -> (M, 1, size, size), each pixel the mean of four samples, so that nothing aliases. Edges are repeated.
+    (M, 1, S, S) -> (M, 1, size, size), each pixel the mean of four samples: nothing aliases. Edges are repeated.
     """
     level = strength * _uniform(patches, generator, 0, 1)[:, 0, 0, 0]
     x, y, turn, zoom, stretch = (
