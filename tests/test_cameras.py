@@ -6,11 +6,12 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from hynet import images
+from hynet import geometry, images
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
@@ -22,7 +23,7 @@ from hynet.geometry import Pose, pose_error
 from hynet.matchers import two_photos
 from hynet.matchers.nearest import match
 from hynet.matchers.verification import verify
-from hynet.types import Features
+from hynet.types import Features, Keypoints, Matches
 
 SIZE = (480, 360)
 
@@ -114,6 +115,22 @@ def test_one_unknown_focal_length_is_found_from_two_photos_of_one_size(views, kn
     assert fit.geometry == "shared-focal"
     assert told in fit.why
     assert error < 1
+
+
+def test_few_matches_do_not_speak_against_the_true_cameras():
+    """A fundamental matrix fits thirty matches a little better than any camera does, by chance."""
+    K = geometry.camera(900, (800, 600))
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        points = random.uniform((-3, -2, 5), (3, 2, 12), (30, 3))
+        turned = points @ cv2.Rodrigues(random.normal(0, 0.12, 3))[0].T + random.normal(0, 0.6, 3)
+        features = []
+        for seen in (points, turned):
+            xy = geometry.transfer(K, seen[:, :2] / seen[:, 2:]) + random.normal(0, 0.5, (30, 2))
+            keypoints = Keypoints.from_circles(xy, np.full(30, 2.0), np.zeros(30), np.ones(30))
+            features.append(Features(keypoints, np.zeros((30, 1), np.float32), (800, 600), focal=900.0))
+        matches = Matches(np.column_stack([np.arange(30)] * 2), np.zeros(30, np.float32))
+        assert verify(*features, matches).geometry == "essential", seed
 
 
 def test_photos_of_two_sizes_without_focal_lengths_give_the_fundamental_matrix(views):

@@ -16,9 +16,9 @@ from ..types import Array, Features, Matches, need_features
 # geometry -> how far from the model a match may be, in pixels of the original photo, where nothing was calibrated
 THRESHOLDS = {"fundamental": 1.0, "homography": 3.0, "essential": 1.0, "shared-focal": 1.0}
 GEOMETRIES = ("auto", *THRESHOLDS)
-# A camera that the matches support less than this, relative to the fundamental matrix, which fits any, is wrong. On ten
-# pairs, right focal lengths and those wrong by 5% had 0.99 and more; studies/cameras.py measures it.
-SUPPORTED = 0.97
+# A camera is wrong if the matches support it less than this, relative to the fundamental matrix, which fits any, and by
+# more than one match: with few of them, a matrix that is free in two more ways fits chance. By studies/cameras.py.
+SUPPORTED, BY_CHANCE = 0.95, 1.0
 
 Cameras = tuple[Array, Array]  # K of each photo, (3, 3)
 
@@ -83,7 +83,7 @@ def _supported(
         free = freely.result()
     finally:
         beside.shutdown(wait=False)  # Ctrl-C does not wait for it
-    least, why = SUPPORTED * support(free), ""
+    least, why = SUPPORTED * support(free) - BY_CHANCE, ""
     if known is None:
         unknown = [name for name, each in (("first", a), ("second", b)) if each.focal is None]
         why = f"the focal length of the {unknown[0]} photo is not known"
