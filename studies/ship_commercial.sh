@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The weights of commercial_run.sh -> the files of `commercial` in the package: .safetensors in 16-bit floats, since all
 # models together may have 20 MB, .onnx in 8-bit integers, and the card, to which "Measured" is added by hand.
-# Usage: studies/ship_commercial.sh RUN OPEN      ranges of the integers come from patches of OPEN
+# Usage: studies/ship_commercial.sh RUN SET      ranges of the integers come from patches of SET, of usual width
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 models=$(cd "$here/../src/hynet/models" && pwd)
