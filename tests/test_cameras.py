@@ -175,6 +175,10 @@ def test_match_says_which_geometry_and_why(tmp_path, capsys):
     assert main(common) == 0
     assert "Geometry: essential, since both focal lengths are known." in capsys.readouterr().out
     assert main([*common, "--focal", str(focal / 2), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["geometry"] == "shared-focal"
+    told = json.loads(capsys.readouterr().out)
+    assert told["geometry"] == "shared-focal"
+    assert told["why"].startswith("the known focal lengths look wrong")
+    assert np.linalg.norm(told["pose"]["translation"]) == pytest.approx(1)
+    assert told["focal"] == pytest.approx(focal, rel=0.1)
     assert main([*common, "--focal", "0"]) == 2
     assert "pixels above 0" in capsys.readouterr().err

@@ -236,7 +236,9 @@ def test_elliptic_regions_of_another_network_do_not_mix_with_those_there(made, p
     out, settings = tmp_path / "set", patchsets.PatchSettings(max_keypoints=1200, elliptic=0.5)
     shutil.copytree(made[0], out)
     path = out / ".parts" / "planes" / "part.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "settings": part.noted(settings) | {"shapes": "old"}}))
+    path.write_text(
+        json.dumps({**json.loads(path.read_text()), "settings": part.noted(settings) | {"shape_network": "old"}})
+    )
     with pytest.raises(BadInput, match="other settings"):
         patchsets.build([photos / "planes"], out, settings=settings)
     with pytest.raises(BadInput, match="from 0 to 1"):

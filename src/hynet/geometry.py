@@ -46,12 +46,13 @@ class Fit:
     """The inliers of a geometry. `model` is None when none was found, and then there are no inliers."""
 
     matches: Matches  # those that agree
-    model: Array | None  # (3, 3): fundamental or homography in pixels, essential in K^-1 pixels
+    model: Array | None  # (3, 3): of "essential" in K^-1 pixels, else in pixels; of "shared-focal" the fundamental one
     inliers: Array  # (K,) bool, of all matches given
     pose: Pose | None = None  # only for "essential" and "shared-focal"
     geometry: str = "none"  # what was fitted
     why: str = ""  # why that geometry, where "auto" chose it
     fundamental: Array | None = None  # (3, 3) in pixels, of every geometry but "homography"
+    focal: float | None = None  # pixels, that "shared-focal" found
 
     def __len__(self) -> int:
         return len(self.matches)

@@ -160,6 +160,7 @@ def run(
         focal=_focal(focal),
         device=device,
     )
+    pose = found.geometry.pose
     lines = [f"{len(found.matches)} matches, {found.verdict}."]
     if found.overlap is None:
         lines += [f"It is {found.place}."]
@@ -173,6 +174,11 @@ def run(
         "inliers": len(found.inliers),
         "geometry": found.geometry.name,
         "model": None if found.geometry.model is None else found.geometry.model.tolist(),
+        "why": found.geometry.why,
+        "pose": None
+        if pose is None
+        else {"rotation": pose.rotation.tolist(), "translation": pose.translation.tolist()},
+        "focal": found.geometry.focal,
         "overlap": None if found.overlap is None else round(found.overlap, 4),
         "points": found.points(found.inliers).round(3).tolist(),
         "indices": found.inliers.indices.tolist(),

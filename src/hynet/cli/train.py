@@ -9,6 +9,7 @@ Several processes: torchrun --nproc-per-node 2 -m hynet train hynet --data liber
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -44,7 +45,8 @@ def main(args: list[str]) -> Report:
     name, options = args[0], args[1:]
     if name in OTHER_RECIPES:
         other = OTHER_RECIPES[name].run
-        return parse(other, options, prog=f"hynet train {name}", description=other.__doc__)()
+        about = inspect.cleandoc(other.__doc__ or "").partition("\nArgs:")[0]  # tyro tells the options itself
+        return parse(other, options, prog=f"hynet train {name}", description=about)()
     if name not in RECIPES:
         raise UnknownName(f"no recipe {name!r}; choose {listed([*RECIPES, *OTHER_RECIPES])}.")
     config = RECIPES[name].config

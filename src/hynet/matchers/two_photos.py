@@ -21,7 +21,7 @@ from ..extractors import MAX_KEYPOINTS, PhotoExtractor
 from ..extractors.masking import extract_unmasked
 from ..extractors.patchwise import Extractor, usual_shape
 from ..extractors.settings import Settings
-from ..geometry import DEGENSAC, Fit
+from ..geometry import DEGENSAC, Fit, Pose
 from ..patches import SUPPORT_SIGMAS, cut
 from ..types import Array, Features, Keypoints, Matches
 from . import Matcher, open_with_ratio
@@ -47,6 +47,8 @@ class FoundGeometry:
     name: str  # as for `verify`, where auto is what it chose; none: the matches were not verified
     model: Array | None  # (3, 3), from the first photo to the second; None: there is none
     why: str = ""  # why auto chose it
+    pose: Pose | None = None  # of the second camera, where cameras are known or one focal length fits both
+    focal: float | None = None  # pixels, that "shared-focal" found
 
 
 @dataclass(frozen=True, repr=False)
@@ -248,7 +250,7 @@ def match_photos(
         matches,
         inliers=fit.matches,
         is_inlier=fit.inliers,
-        geometry=FoundGeometry(fit.geometry, fit.model, fit.why),
+        geometry=FoundGeometry(fit.geometry, fit.model, fit.why, fit.pose, fit.focal),
         overlap=overlap,
         seconds=clock.seconds,
         patch_size=extract.descriptor.patch_size if isinstance(extract, Extractor) else PATCH_SIZE,

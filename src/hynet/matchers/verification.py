@@ -92,7 +92,8 @@ def _supported(
     elif support(fit) >= least:
         return replace(fit, why="both focal lengths are known")
     else:
-        why = f"the known focal lengths look wrong, {len(fit)} inliers with them and {len(free)} without"
+        share = support(fit) / support(free)
+        why = f"the known focal lengths look wrong, matches fit them only {share:.0%} as well as free cameras"
     if "shared-focal" in choices:
         fit = fit if choices[0] == "shared-focal" else fitted("shared-focal")
         if support(fit) >= least and len(fit):
@@ -117,7 +118,7 @@ def _fit(
     )
     first, second = matches[order].places(a, b)  # (K, 2) each
     model: Array | None
-    pose = F = None
+    pose = F = focal = None
     if geometry == "essential":
         first_K, second_K = known or (geo.guess_camera(a.image_size), geo.guess_camera(b.image_size))
         pose, inliers = geo.relative_pose(first, second, threshold, first_K=first_K, second_K=second_K, **sampling)
@@ -139,4 +140,4 @@ def _fit(
     if model is None or not geo.beyond_chance(geometry, found, len(matches), threshold, b.image_size):
         nothing = np.zeros(len(matches), bool)
         return Fit(matches[nothing], None, nothing, geometry=geometry)
-    return Fit(matches[inliers], model, inliers, pose, geometry, fundamental=F)
+    return Fit(matches[inliers], model, inliers, pose, geometry, fundamental=F, focal=focal)

@@ -82,7 +82,7 @@ def _work_folder(name: str, files: Files, parts: Path, settings: PatchSettings) 
 
 def noted(settings: PatchSettings) -> dict[str, Any]:
     """What a part says it was made with: where regions are elliptic, by which network."""
-    return asdict(settings) | ({"shapes": fingerprints.files(SHIPPED)} if settings.elliptic else {})
+    return asdict(settings) | ({"shape_network": fingerprints.files(SHIPPED)[:8]} if settings.elliptic else {})
 
 
 def _about(name: str, files: Files, settings: PatchSettings, skipped: str | None = None) -> dict[str, Any]:
