@@ -33,6 +33,7 @@ FEW_TO_CHOOSE_FROM = {
     "default": ("hynet `default`", ""),
     "default-float": ("hynet `default-float`", ""),
     "light": ("hynet `light`", ""),
+    "commercial": ("hynet `commercial`", ""),
     "opencv-rootsift": ("SIFT (OpenCV's, RootSIFT)", ""),
     "rootsift": ("RootSIFT, on our keypoints", ""),
     "weights/hardtfeat.pth": ("HardTFeat, on our keypoints", "its weights, torch"),
@@ -220,10 +221,13 @@ def with_choice(readme: str, out: Path) -> str:
     cells = compared(out)
     if not cells:
         sys.exit(f"{out} has no results of imc and homography yet; run this without --readme first.")
-    columns = list(next(iter(cells.values())))
+    columns = [
+        column for column in next(iter(cells.values())) if any(row[column] is not None for row in cells.values())
+    ]
     lines = [f"| | {' | '.join(columns)} | needs |", "|---" * (len(columns) + 2) + "|"]
     for method, (name, needs) in ((method, told) for method, told in FEW_TO_CHOOSE_FROM.items() if method in cells):
-        numbers = ["-" if value is None else f"{value:.1f}" for value in cells[method].values()]
+        values = [cells[method][column] for column in columns]
+        numbers = ["-" if value is None else f"{value:.1f}" for value in values]
         lines.append(f"| {name} | {' | '.join(numbers)} | {needs} |")
     before, rest = readme.split("<!-- choice -->")
     _, after = rest.split("<!-- /choice -->")

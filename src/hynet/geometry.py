@@ -24,7 +24,7 @@ MAX_ITERATIONS = 100_000
 FEW_ITERATIONS = 2_000
 HOMOGRAPHY_ITERATIONS = 10_000
 # The last step of a fit minimises Cauchy's loss, so that a match several scales away hardly counts: docs/matching.md.
-# Of a homography the scale is twice how far off its inliers are, at least FINEST pixels, looked at ROUNDS times; of a
+# Of a homography the scale is how far off its inliers are, at least FINEST pixels, looked at ROUNDS times; of a
 # fundamental matrix, that and how far away matches have a say are shares of the threshold.
 FINEST, ROUNDS = 0.05, 2
 FUNDAMENTAL_SCALE, NEAR = 0.5, 3.0
@@ -213,7 +213,7 @@ def homography(first: Array, second: Array, threshold: float, *, seed: int = 0, 
     H, info = poselib.estimate_homography(first, second, options, _cauchy(1.0))
     inliers = np.asarray(info["inliers"], bool)
     for _ in range(ROUNDS if inliers.sum() >= 4 else 0):
-        scale = max(FINEST, 2 * float(np.median(transfer_error(H, first[inliers], second[inliers]))))
+        scale = max(FINEST, float(np.median(transfer_error(H, first[inliers], second[inliers]))))
         H, _ = poselib.refine_homography(first[inliers], second[inliers], H, _cauchy(scale))
         inliers = transfer_error(H, first, second) < threshold
     if inliers.sum() < 4 or not np.isfinite(H).all() or H[2, 2] == 0:
