@@ -5,7 +5,7 @@ Usage: python studies/choosing.py PATH/TO/data/train OUT
 
 mAA at 10 degrees of the pose in each fit's fundamental matrix, by the true cameras, so that inliers and models are
 judged, not what a wrong focal length makes of them; "own pose" is judged with the cameras that the fit believed. Last
-column: how many pairs took which geometry.
+column: how many pairs took which geometry, "none" where there were no inliers.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def main(data: Path, most: int = 24) -> None:
                 one_size = a.image_size == b.image_size
                 fit = verify(a, b, matches, "fundamental" if asked == "shared-focal" and not one_size else asked)
                 found[row].append(errors(fit, points, views))
-                taken[row][fit.geometry] += 1
+                taken[row][fit.geometry if len(fit) else "none"] += 1
         print(f"{scene.name}, after it:", flush=True)
         for row, pairs in found.items():
             by_truth, own = (100 * metrics.maa_credits(np.array(each)).mean() for each in zip(*pairs, strict=True))

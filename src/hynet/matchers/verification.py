@@ -18,7 +18,7 @@ THRESHOLDS = {"fundamental": 1.0, "homography": 3.0, "essential": 1.0, "shared-f
 GEOMETRIES = ("auto", *THRESHOLDS)
 # A camera is wrong if the matches support it less than this, relative to the fundamental matrix, which fits any, and by
 # more than one match: with few of them, a matrix that is free in two more ways fits chance. By studies/cameras.py.
-SUPPORTED, BY_CHANCE = 0.95, 1.0
+SUPPORTED, BY_CHANCE = 0.9, 1.0
 
 Cameras = tuple[Array, Array]  # K of each photo, (3, 3)
 
