@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # What each ingredient of `default` brings: HyNet from scratch, an equal number of patches a row, on one core.
 # Usage: studies/ingredients.sh SETS OUT [STEPS]      SETS holds open/ and rest/ (patch_sets.sh), and from the same scenes
-#   open-mixed/, rest-mixed/     with --support 36 --elliptic 0.5
-#   open-narrow/, rest-narrow/   as wide as is usual
-#   former/                      those of both that were there before the tourist photos, --support 36
+#   open-mixed/, rest-mixed/   with --elliptic 0.5
+#   former/                    those of both that were there before the tourist photos
 # Run it again to go on where it stopped; run it twice at once, and the two share the rows:
 #   CORE=0 studies/ingredients.sh ... & CORE=1 studies/ingredients.sh ...
 # ONLY="all open" takes only these rows.
@@ -20,7 +19,7 @@ row() {  # NAME, steps, sets ... -- options that differ
   if ! flock --nonblock 9 || [ -e "$out/$name.safetensors" ]; then return; fi
   if [ -e "$out/$name/last.pt" ]; then resume=(--resume); fi
   OMP_NUM_THREADS=1 taskset -c "${CORE:-0}" hynet train hynet-cpu --data "${data[@]}" --out "$out/$name" --steps "$length" \
-    "${resume[@]}" --pairs-per-batch 256 --crop 0.6667 --jitter 0.6 --light 0.5 --blur 0.2 --noise 0.1 --jpeg 0.1 --dropout 0.1 \
+    "${resume[@]}" --pairs-per-batch 256 --jitter 0.6 --light 0.5 --blur 0.2 --noise 0.1 --jpeg 0.1 --dropout 0.1 \
     --level 1 --sosr 1 --average 0.99 --precision bfloat16 "$@"
   hynet push "$out/$name" "$out/$name.safetensors"
 }
@@ -33,7 +32,6 @@ row no-level "$steps" open rest -- --level 0
 row no-light "$steps" open rest -- --light 0
 row mixed "$steps" open-mixed rest-mixed --
 row pairs512 $((steps / 2)) open rest -- --pairs-per-batch 512
-row narrow "$steps" open-narrow rest-narrow -- --crop 1
 row all-again "$steps" open rest -- --seed 1
 row open-again "$steps" open -- --seed 1
 row no-jitter "$steps" open rest -- --jitter 0

@@ -1,12 +1,11 @@
 """Several sets of weights of HyNet -> their weighted mean.
 
-Usage: python studies/mixed_weights.py OUT.safetensors FILE SHARE [FILE SHARE ...] [--patches SET [--crop SHARE]]
+Usage: python studies/mixed_weights.py OUT.safetensors FILE SHARE [FILE SHARE ...] [--patches SET]
 
 What goes on from trained weights and learns new scenes forgets a little of the old ones: between such weights lies a
 network that is better than each on scenes that none has seen (docs/training-log.md). Shares add up to 1. With --patches
 the mean and variance of the last BatchNorm are measured again, on patches of a training set, without the dropout of
-training, in batches of patches that lie side by side in the set: the variance is that within a scene or two. SHARE is
-that of `hynet train --crop`, of sets that were cut wider.
+training, in batches of patches that lie side by side in the set: the variance is that within a scene or two.
 """
 
 from __future__ import annotations
@@ -20,22 +19,21 @@ from safetensors.torch import load_file, save_file
 
 from hynet import datasets
 from hynet.descriptors.hynet import HyNet
-from hynet.training.augmentation import augment
 
 PATCHES, AT_ONCE = 8192, 256
 
 
-def main(out: str, files: list[str], shares: list[float], patches: str | None, crop: float) -> None:
+def main(out: str, files: list[str], shares: list[float], patches: str | None) -> None:
     weights = [load_file(file) for file in files]
     with safe_open(files[0], "pt") as first:
         about = first.metadata()
     mean = {name: sum(share * some[name] for share, some in zip(shares, weights, strict=True)) for name in weights[0]}
-    save_file(mean if patches is None else measured_again(mean, patches, crop), out, metadata=about)
+    save_file(mean if patches is None else measured_again(mean, patches), out, metadata=about)
 
 
-def measured_again(weights: dict[str, torch.Tensor], patches: str, crop: float) -> dict[str, torch.Tensor]:
+def measured_again(weights: dict[str, torch.Tensor], patches: str) -> dict[str, torch.Tensor]:
     """The weights with what their last BatchNorm sees of patches drawn with a fixed seed."""
-    found = datasets.find_patches(patches).load(patches, 64)
+    found = datasets.find_patches(patches).load(patches, 32)
     rows = np.sort(np.random.default_rng(0).permutation(len(found))[:PATCHES])
     network = HyNet.recognise(weights)
     assert network is not None
@@ -44,11 +42,9 @@ def measured_again(weights: dict[str, torch.Tensor], patches: str, crop: float) 
     norm.reset_running_stats()
     norm.momentum = None  # the mean over all batches
     norm.train()
-    unused = torch.Generator()  # what is drawn is multiplied by 0
     with torch.inference_mode():
         for some in np.array_split(rows, max(1, len(rows) // AT_ONCE)):
-            wide = torch.from_numpy(np.ascontiguousarray(found.patches[some]))[:, None]
-            network(augment(wide, unused, flips=False, crop=crop))
+            network(torch.from_numpy(np.ascontiguousarray(found.patches[some]))[:, None].float())
     return network.state_dict()
 
 
@@ -57,7 +53,6 @@ if __name__ == "__main__":
     parser.add_argument("out")
     parser.add_argument("mixed", nargs="+", metavar="file share")
     parser.add_argument("--patches", metavar="set")
-    parser.add_argument("--crop", type=float, default=1.0, metavar="share")
     asked = parser.parse_args()
     if len(asked.mixed) % 2:
         parser.error("give a share behind each file.")
@@ -67,4 +62,4 @@ if __name__ == "__main__":
         parser.error(f"a share is a number ({error}).")
     if abs(sum(shares) - 1) > 1e-6:
         parser.error(f"the shares must add up to 1, got {sum(shares):g}.")
-    main(asked.out, files, shares, asked.patches, asked.crop)
+    main(asked.out, files, shares, asked.patches)

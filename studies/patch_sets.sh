@@ -16,7 +16,6 @@ for scene in "$1"/*/; do
   elif grep -qx "$name" <<<"$commercial"; then open+=("$scene")
   else rest+=("$scene"); fi
 done
-# wide: for `hynet train --crop 0.6667`
-hynet patches "${open[@]}" --out "$2/open" --support 36
+hynet patches "${open[@]}" --out "$2/open"
 hynet patches "${chosen[@]}" --out "$2/choose" --hard-share 1 --max-keypoints 8000
-hynet patches "${rest[@]}" --out "$2/rest" --support 36
+hynet patches "${rest[@]}" --out "$2/rest"

@@ -43,7 +43,6 @@ HYNET = {
     "steps": None,
     "minutes": None,
     "flips": True,
-    "crop": 1.0,
     "jitter": 0.0,
     "light": 0.0,
     "night": 0.0,

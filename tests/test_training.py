@@ -30,7 +30,7 @@ from hynet.training.tiling import Tiled
 from hynet.types import PatchPairs, PatchSet
 
 SMALL = TrainConfig(
-    epochs=None, steps=6, pairs_per_batch=8, average=0.9, crop=0.8, jitter=0.5, light=0.5, compiled=False, log_every=1
+    epochs=None, steps=6, pairs_per_batch=8, average=0.9, jitter=0.5, light=0.5, compiled=False, log_every=1
 )
 
 
@@ -54,7 +54,7 @@ def weights(run: Path, name: str = "last.pt") -> dict[str, torch.Tensor]:
 def test_a_short_run_learns(tmp_path):
     unseen = synthetic.patch_set(150, 4, seed=100)
     known = pairs_of(unseen, 4)
-    plain = replace(SMALL, crop=1.0, jitter=0.0, light=0.0, average=0.0, dropout=0.0, validate_minutes=60.0)
+    plain = replace(SMALL, jitter=0.0, light=0.0, average=0.0, dropout=0.0, validate_minutes=60.0)
     config = replace(plain, steps=30, pairs_per_batch=24, learning_rate=0.003, schedule="linear")
     start = validation.validation_error(loop.start(config, "cpu").network.describe, unseen, known)
     ended = loop.train(

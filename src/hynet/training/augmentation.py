@@ -22,7 +22,6 @@ def augment(
     *,
     size: int = 32,
     flips: bool = True,
-    crop: float = 1.0,
     jitter: float = 0.0,
     light: float = 0.0,
     night: float = 0.0,
@@ -30,14 +29,11 @@ def augment(
     noise: float = 0.0,
     jpeg: float = 0.0,
 ) -> Tensor:
-    """Pairs (N, 2, S, S) uint8 -> what the network sees, (N, 2, size, size) float 0-255. Strengths from 0 to 1.
-
-    crop: share of a patch's width that is seen; around it jitter finds what a photo shows there, not repeated edges.
-    """
+    """Pairs (N, 2, S, S) uint8 -> what the network sees, (N, 2, size, size) float 0-255. Strengths from 0 to 1."""
     if flips:
         patches = flip_and_turn(patches, generator)
     flat = patches.flatten(0, 1)[:, None].float()  # (2N, 1, S, S): from here on, each patch for itself
-    flat = warp(flat, generator, size, jitter, crop) if jitter or crop < 1 else shrink(flat, size)
+    flat = warp(flat, generator, size, jitter) if jitter else shrink(flat, size)
     if blur:
         flat = soften(flat, generator, blur)
     if night:
@@ -66,10 +62,10 @@ def flip_and_turn(patches: Tensor, generator: torch.Generator) -> Tensor:
     return turned
 
 
-def warp(patches: Tensor, generator: torch.Generator, size: int, strength: float, crop: float = 1.0) -> Tensor:
-    """A detector's errors: the middle of each patch shifted, turned, scaled and stretched by its own amount.
+def warp(patches: Tensor, generator: torch.Generator, size: int, strength: float) -> Tensor:
+    """A detector's errors: each patch shifted, turned, scaled and stretched by its own amount, edges replicated.
 
-    (M, 1, S, S) -> (M, 1, size, size), each pixel the mean of four samples: nothing aliases. Edges are repeated.
+    (M, 1, S, S) -> (M, 1, size, size). Where nothing moves, 64 to 32 is the mean of 2 x 2.
     """
     level = strength * _uniform(patches, generator, 0, 1)[:, 0, 0, 0]
     x, y, turn, zoom, stretch = (
@@ -80,9 +76,9 @@ def warp(patches: Tensor, generator: torch.Generator, size: int, strength: float
     along, across = (zoom + stretch / 2).exp(), (zoom - stretch / 2).exp()
     to_axis, from_axis = _rotation(-axis), _rotation(axis + turn)
     scaled = to_axis * torch.stack([along, across], 1)[:, :, None]
-    theta = crop * torch.cat([from_axis @ scaled, torch.stack([x, y], 1)[:, :, None]], 2)  # (M, 2, 3)
-    grid = affine_grid(theta, [len(patches), 1, 2 * size, 2 * size], align_corners=False)
-    return avg_pool2d(grid_sample(patches, grid, mode="bilinear", padding_mode="border", align_corners=False), 2)
+    theta = torch.cat([from_axis @ scaled, torch.stack([x, y], 1)[:, :, None]], 2)  # (M, 2, 3)
+    grid = affine_grid(theta, [len(patches), 1, size, size], align_corners=False)
+    return grid_sample(patches, grid, mode="bilinear", padding_mode="border", align_corners=False)
 
 
 def shrink(patches: Tensor, size: int) -> Tensor:

@@ -65,7 +65,6 @@ def batches(
             generator,
             size=size,
             flips=config.flips,
-            crop=config.crop,
             jitter=config.jitter,
             light=config.light,
             night=config.night,

@@ -13,7 +13,7 @@ from ..system.files import whole
 from . import checkpoints, materials
 
 # Settings that a run of affine shapes has, as all have, and does not use
-OF_DESCRIPTORS = {"norm", "dropout", "start", "gain", "lessons", "loss_options", "crop", "jitter", "compiled"}
+OF_DESCRIPTORS = {"norm", "dropout", "start", "gain", "lessons", "loss_options", "jitter", "compiled"}
 
 
 @dataclass(frozen=True)

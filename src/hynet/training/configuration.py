@@ -23,7 +23,6 @@ BOUNDS: dict[str, tuple[float, float]] = {  # setting -> its least, its most
     **dict.fromkeys(("average", "momentum"), (0, 0.99999)),
     **dict.fromkeys(("learning_rate", "gain"), (1e-9, math.inf)),
     "pairs_per_batch": (2, math.inf),
-    "crop": (0.1, 1),
 }
 WORDS: dict[type, str] = {
     int: "a whole number",
@@ -76,9 +75,6 @@ class TrainConfig:
     steps: int | None = None
     minutes: float | None = None  # wall-clock time; the time between an interruption and --resume does not count
     flips: bool = True  # 90-degree rotations and flips, the same for both patches of a pair
-    # Share of a patch's width that the network sees, of sets cut wider (0.6667 of `hynet patches --support 36`): jitter
-    # then moves into what the photo shows there. Validation sets are seen whole.
-    crop: float = 1.0
     jitter: float = 0.0  # shifts, rotates, scales and stretches each patch, as detectors do; reads 64-pixel patches
     light: float = 0.0  # contrast and brightness
     night: float = 0.0  # share of patches with another gamma; half as many get a shadow, half as many night

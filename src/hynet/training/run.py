@@ -80,8 +80,8 @@ def train(
         config = replace(config, loss=_label(loss, "loss"))
     if not validate_on_training:
         check_apart(data, validate, "Validate on another set, or add --validate-on-training.")
-    # Jitter and crops look at the full 64 pixels; everything else only ever sees 32.
-    sets = load_sets(data, 64 if config.jitter or config.crop < 1 else 32, progress)
+    # Jitter looks at the full 64 pixels; everything else only ever sees 32.
+    sets = load_sets(data, 64 if config.jitter else 32, progress)
     checks = (
         validate
         if isinstance(validate, Mapping)

@@ -19,8 +19,6 @@ class ShapeConfig(TrainConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.crop != 1 or self.jitter:
-            raise BadInput("shapes are learnt from whole patches under warps of their own; leave out crop and jitter.")
         for name, least in {"tilt": 1.0, "turn": 0.0}.items():
             if not (isfinite(getattr(self, name)) and getattr(self, name) >= least):
                 raise BadInput(f"{name} must be {least:g} or more; got {getattr(self, name)}.")
