@@ -115,9 +115,7 @@ printed, in a folder where `data` holds real photos that were never trained on (
 patches, 19 photos of two scenes of the challenge, 19 of Strecha's) and `weights` the published weights of others
 (TFeat, HardTFeat, DesDis, MKD, ALIKED, XFeat, LighterGlue). Nothing is chosen by these numbers. `random` and
 `constant` know nothing: a protocol that likes them is broken. The paper's numbers stand in a table only where the data
-is the paper's, else in a note under it. The rows of `default` and `default-float` are of the weights shipped before
-(`default` 1); the [card](cards.md) has what today's reach. `default-float` was called `default` when most of these
-tables were made, and `default` was called `default-int8`; the tables have the names of today.
+is the paper's, else in a note under it.
 
 What is missing: the real PhotoTour and HPatches releases, the challenge's whole scenes and the ETH benchmark's photos
 at full size are not on this machine. `hynet evaluate` reads all of them.
@@ -189,13 +187,16 @@ def choice(out: Path) -> str:
         "milliseconds.json`, 2,048 keypoints per photo; a photo is read, its keypoints found and described; XFeat's "
         "time includes the selection of its keypoints."
     )
-    timed = any(row["ms per photo"] is not None for row in cells.values())
-    missing = "" if timed else "\n\nThe times are still to be measured, on a machine that does nothing else."
-    return f"## Which to choose\n{table.markdown()}\n\n{note}{missing}"
+    if "ms per photo" not in columns:
+        note = "Accuracies are columns of the tables below; [Performance](performance.md) has times."
+    return f"## Which to choose\n{table.markdown()}\n\n{note}"
 
 
 def compared(out: Path) -> dict[str, dict[str, float | None]]:
-    """Method -> column -> number, None where it is not measured; empty where a benchmark has not been run."""
+    """Method -> column -> number, None where it is not measured; empty where a benchmark has not been run.
+
+    A column that nothing was measured for is left out.
+    """
     files = {name: out / name / f"{STUDIES[name].file}.json" for name in ("imc", "multiview", "homography")}
     if not (files["imc"].exists() and files["homography"].exists()):
         return {}
@@ -213,7 +214,8 @@ def compared(out: Path) -> dict[str, dict[str, float | None]]:
             "ms per photo": time.get("extract"),
             "ms per pair": time.get("match"),
         }
-    return cells
+    measured = {column for row in cells.values() for column, value in row.items() if value is not None}
+    return {method: {column: row[column] for column in row if column in measured} for method, row in cells.items()}
 
 
 def with_choice(readme: str, out: Path) -> str:
@@ -221,13 +223,10 @@ def with_choice(readme: str, out: Path) -> str:
     cells = compared(out)
     if not cells:
         sys.exit(f"{out} has no results of imc and homography yet; run this without --readme first.")
-    columns = [
-        column for column in next(iter(cells.values())) if any(row[column] is not None for row in cells.values())
-    ]
+    columns = list(next(iter(cells.values())))
     lines = [f"| | {' | '.join(columns)} | needs |", "|---" * (len(columns) + 2) + "|"]
     for method, (name, needs) in ((method, told) for method, told in FEW_TO_CHOOSE_FROM.items() if method in cells):
-        values = [cells[method][column] for column in columns]
-        numbers = ["-" if value is None else f"{value:.1f}" for value in values]
+        numbers = ["-" if value is None else f"{value:.1f}" for value in cells[method].values()]
         lines.append(f"| {name} | {' | '.join(numbers)} | {needs} |")
     before, rest = readme.split("<!-- choice -->")
     _, after = rest.split("<!-- /choice -->")
