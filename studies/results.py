@@ -181,13 +181,15 @@ def choice(out: Path) -> str:
     names = shown(WHOLE)
     rows = {names[method]: row for method, row in cells.items()}
     columns = list(next(iter(rows.values())))
-    table = Table("Accuracy in %, and milliseconds on one core", columns, rows, formats=dict.fromkeys(columns, ".1f"))
+    timed = "ms per photo" in columns
+    title = "Accuracy in %, and milliseconds on one core" if timed else "Accuracy in %"
+    table = Table(title, columns, rows, formats=dict.fromkeys(columns, ".1f"))
     note = (
         "Accuracies are columns of the tables below. Times: `python studies/milliseconds.py data/imc weights "
         "milliseconds.json`, 2,048 keypoints per photo; a photo is read, its keypoints found and described; XFeat's "
         "time includes the selection of its keypoints."
     )
-    if "ms per photo" not in columns:
+    if not timed:
         note = "Accuracies are columns of the tables below; [Performance](performance.md) has times."
     return f"## Which to choose\n{table.markdown()}\n\n{note}"
 
