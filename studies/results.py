@@ -72,13 +72,14 @@ STUDIES = {
     ),
     "homography": Study(
         "Photos of planes",
-        "The same ten sequences, end to end.",
+        "The same ten sequences, end to end, by today's weights and fits.",
         f"evaluate homography --model {','.join(WHOLE)} --data data/homography",
         "homography",
     ),
     "imc": Study(
         "Poses of two photos, the Image Matching Challenge",
-        "Ten photos of its scene sacre_coeur and nine of st_peters_square: a small part of its validation scenes.",
+        "Ten photos of its scene sacre_coeur and nine of st_peters_square: a small part of its validation scenes. By "
+        "today's weights, refined, with elliptic regions and fitted as `hynet match` does.",
         f"evaluate imc --seeds 5 --model {','.join(POSES)} --data data/imc",
         "imc",
     ),
@@ -115,7 +116,12 @@ printed, in a folder where `data` holds real photos that were never trained on (
 patches, 19 photos of two scenes of the challenge, 19 of Strecha's) and `weights` the published weights of others
 (TFeat, HardTFeat, DesDis, MKD, ALIKED, XFeat, LighterGlue). Nothing is chosen by these numbers. `random` and
 `constant` know nothing: a protocol that likes them is broken. The paper's numbers stand in a table only where the data
-is the paper's, else in a note under it.
+is the paper's, else in a note under it. The command under a table says which rows were run.
+
+"Which to choose", "Photos of planes" and "Poses of two photos" are of today's weights and of what `hynet match` does.
+The other tables are older: their `default` and `default-float` are the weights that shipped first, regions are round,
+matches where they were detected, and models as the mapper left them. Of `default` the [card](cards.md) has today's
+figures on patches.
 
 What is missing: the real PhotoTour and HPatches releases, the challenge's whole scenes and the ETH benchmark's photos
 at full size are not on this machine. `hynet evaluate` reads all of them.

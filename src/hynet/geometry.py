@@ -77,7 +77,8 @@ def corner_error(found: Array, true: Array, image_size: tuple[int, int]) -> floa
     """Pixels of the second photo by which a homography moves the corners of the first wrongly, on average."""
     x, y = image_size[0] - 1, image_size[1] - 1
     corners = np.array([[0, 0], [x, 0], [x, y], [0, y]], np.float64)
-    return float(np.nan_to_num(transfer_error(found, corners, transfer(true, corners)).mean(), nan=np.inf))
+    error = transfer_error(found, corners, transfer(true, corners)).mean()
+    return float(error) if np.isfinite(error) else np.inf
 
 
 def sampson_distance(F: Array, first: Array, second: Array) -> Array:
@@ -212,9 +213,11 @@ def homography(first: Array, second: Array, threshold: float, *, seed: int = 0, 
     options = {**_poselib_options(threshold, seed, best_first), "max_iterations": HOMOGRAPHY_ITERATIONS}
     H, info = poselib.estimate_homography(first, second, options, _cauchy(1.0))
     inliers = np.asarray(info["inliers"], bool)
-    for _ in range(ROUNDS if inliers.sum() >= 4 else 0):
+    for _ in range(ROUNDS):
+        if inliers.sum() < 4:
+            return _nothing(first)
         scale = max(FINEST, float(np.median(transfer_error(H, first[inliers], second[inliers]))))
-        H, _ = poselib.refine_homography(first[inliers], second[inliers], H, _cauchy(scale))
+        H = poselib.refine_homography(first[inliers], second[inliers], H, _cauchy(scale))[0]
         inliers = transfer_error(H, first, second) < threshold
     if inliers.sum() < 4 or not np.isfinite(H).all() or H[2, 2] == 0:
         return _nothing(first)

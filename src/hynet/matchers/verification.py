@@ -16,9 +16,9 @@ from ..types import Array, Features, Matches, need_features
 # geometry -> how far from the model a match may be, in pixels of the original photo, where nothing was calibrated
 THRESHOLDS = {"fundamental": 1.0, "homography": 3.0, "essential": 1.0, "shared-focal": 1.0}
 GEOMETRIES = ("auto", *THRESHOLDS)
-# A camera is wrong if the matches support it less than this, relative to the fundamental matrix, which fits any, and by
-# more than one match: with few of them, a matrix that is free in two more ways fits chance. By studies/cameras.py.
-SUPPORTED, BY_CHANCE = 0.9, 1.0
+# A camera is wrong if the matches support it less than this, relative to the fundamental matrix, which fits any: it is
+# free in two more ways, and fits a few matches or a facade a little better than the true camera. By studies/cameras.py.
+SUPPORTED = 0.9
 
 Cameras = tuple[Array, Array]  # K of each photo, (3, 3)
 
@@ -83,7 +83,7 @@ def _supported(
         free = freely.result()
     finally:
         beside.shutdown(wait=False)  # Ctrl-C does not wait for it
-    least, why = SUPPORTED * support(free) - BY_CHANCE, ""
+    least, why = SUPPORTED * support(free), ""
     if known is None:
         unknown = [name for name, each in (("first", a), ("second", b)) if each.focal is None]
         why = f"the focal length of the {unknown[0]} photo is not known"
