@@ -14,6 +14,7 @@ import numpy as np
 from .. import images
 from ..datasets import ubc
 from ..detectors.affine_network import SHIPPED, AffineNetwork
+from ..detectors.orientation import turn
 from ..errors import DataNotFound
 from ..patches import SUPPORT_SIGMAS, cut
 from ..sfm import hard_scenes
@@ -134,10 +135,8 @@ def _patches(scene: sfm.SiftScene, tracks: correspondence.Tracks, settings: Patc
 def _turned_alike(upright: Keypoints, keypoints: Keypoints) -> Keypoints:
     """Upright ellipses turned until what lies to the right in the patches of these keypoints does so in theirs."""
     shapes, places = np.split(upright.frames, [2], axis=2)
-    right = np.linalg.solve(shapes, keypoints.frames[:, :, :1])[:, :, 0]
-    cos, sin = (right / np.linalg.norm(right, axis=1, keepdims=True)).T
-    turns = np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], 1)
-    return Keypoints(np.concatenate([shapes @ turns, places], 2), keypoints.scores)
+    x, y = np.linalg.solve(shapes, keypoints.frames[:, :, :1])[:, :, 0].T  # to the right, in each ellipse
+    return Keypoints(np.concatenate([shapes @ turn(np.arctan2(y, x)), places], 2), keypoints.scores)
 
 
 def _write_part(
