@@ -54,6 +54,7 @@ class HomographyOptions:
     # upright, but gradient in a folder where some photos are rotated relative to others
     orientation: Literal["auto", "upright", "gradient"] = "auto"
     shape: str = "none"  # for patch descriptors: none, baumberg, affine-network, or the path of a network
+    spread: bool = True  # for patch descriptors: keypoints spread over the photo, instead of the strongest anywhere
     refine: bool = True  # locate matches more exactly by aligning patches, as `hynet match` does; other papers do not
     features: tuple[Path, ...] = ()  # features files in hloc's layout, one row each
     against: str | None = None  # the method to compare the others with; by default rootsift, or the first
@@ -65,7 +66,14 @@ def evaluate(
     """Mean matching accuracy, homography accuracy and correct matches on image sequences with H_1_k."""
     found = sequences.load(data)
     photos = [photo for sequence in found for photo in sequence.photos]
-    setting = Setting(options.detector, options.max_keypoints, options.upright, options.orientation, options.shape)
+    setting = Setting(
+        options.detector,
+        options.max_keypoints,
+        options.upright,
+        options.orientation,
+        options.shape,
+        spread=options.spread,
+    )
     methods = open_methods(models, setting, files=options.features, photos=photos)
     rival = comparing.rival([method.name for method in methods], options.against)
     samples: dict[str, list[dict[str, Array]]] = {}  # method -> sequence -> column -> (pairs,)

@@ -58,6 +58,7 @@ class ImcOptions:
     # for patch descriptors: none, baumberg, affine-network, or the path of a network; auto: for stereo with DoG
     # keypoints affine-network, the same for every model, and none otherwise
     shape: str = "auto"
+    spread: bool = True  # for patch descriptors: keypoints spread over the photo, instead of the strongest anywhere
     # for methods without a matcher of their own: nearest is the challenge's, a ratio test in both directions
     matcher: Literal["consensus", "nearest"] = "consensus"
     ratio: float | None = None  # for nearest, for all models; by default each model's own, or 0.9 if it has none
@@ -84,7 +85,9 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
     found = scenes.load(data)
     photos = [view.photo for scene in found for view in scene.views.values()]
     shape = "none" if options.shape == "auto" and task != "stereo" else options.shape
-    setting = Setting(options.detector, options.max_keypoints, options.upright, options.orientation, shape)
+    setting = Setting(
+        options.detector, options.max_keypoints, options.upright, options.orientation, shape, spread=options.spread
+    )
     methods = open_methods(models, setting, files=options.features, photos=photos)
     if options.matcher == "consensus":
         if ratio is not None:
