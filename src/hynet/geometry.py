@@ -90,6 +90,12 @@ def sampson_distance(F: Array, first: Array, second: Array) -> Array:
     return residual / np.sqrt(TINY + (second_lines[:, :2] ** 2).sum(1) + (first_lines[:, :2] ** 2).sum(1))
 
 
+def rotations(angle: float | Array) -> Array:
+    """In the plane, from x towards y: (..., 2, 2)."""
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], -2)
+
+
 def rotation_error(first: Array, second: Array) -> float:
     """Degrees by which two rotations differ, 0 to 180."""
     # The chord |R1 - R2| keeps its precision near 0, where the arc cosine of the trace loses it.

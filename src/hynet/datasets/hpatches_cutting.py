@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image
 
 from ..errors import BadData, DataNotFound
+from ..geometry import rotations
 from ..images import read
 from ..system import fingerprints
 from ..system.files import whole
@@ -144,7 +145,7 @@ def _oriented(image: Array, regions: Array) -> Array:
     pyramid = _pyramid(image)
     for start in range(0, len(regions), 512):  # bounded memory
         rows = slice(start, start + 512)
-        turned[rows, :, :2] = regions[rows, :, :2] @ _turn(_dominant(_sample(pyramid, regions[rows], np.eye(3))))
+        turned[rows, :, :2] = regions[rows, :, :2] @ rotations(_dominant(_sample(pyramid, regions[rows], np.eye(3))))
     return turned
 
 
@@ -171,18 +172,13 @@ def _jittered(rng: np.random.Generator, regions: Array, strength: float) -> Arra
     count = len(regions)
     x, y, zoom, turn, stretch = strength * rng.uniform(-1, 1, (5, count))
     size, ratio = 2 ** (LARGEST_ZOOM * zoom), 2 ** (LARGEST_STRETCH * stretch)
-    axis = _turn(rng.uniform(0, np.pi, count))
+    axis = rotations(rng.uniform(0, np.pi, count))
     scale = np.zeros((count, 2, 2))
     scale[:, 0, 0], scale[:, 1, 1] = size * ratio, size / ratio
     A = regions[:, :, :2]
     shift = A @ (LARGEST_SHIFT * np.stack([x, y], -1))[:, :, None]
-    wrong = A @ _turn(turn * LARGEST_TURN) @ axis @ scale @ axis.swapaxes(1, 2)
+    wrong = A @ rotations(turn * LARGEST_TURN) @ axis @ scale @ axis.swapaxes(1, 2)
     return np.concatenate([wrong, regions[:, :, 2:] + shift], 2)
-
-
-def _turn(angle: Array) -> Array:
-    cos, sin = np.cos(angle), np.sin(angle)
-    return np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], -2)
 
 
 def _inside(regions: Array, image_from_first: Array, shape: tuple[int, ...]) -> Array:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
+from ..geometry import rotations
 from ..types import Array, PatchSet
 
 PATCH = 64  # pixels a side
@@ -56,7 +57,7 @@ def photo_pair(seed: int, size: tuple[int, int] = (640, 480)) -> tuple[Array, Ar
     first = picture[margin : margin + height, margin : margin + width]
     corners = np.array([[0, 0], [width, 0], [width, height], [0, height]], np.float64)
     centre = corners.mean(0)
-    moved = (corners - centre) @ _turn(rng.uniform(-0.35, 0.35)).T * rng.uniform(0.85, 1.2) + centre
+    moved = (corners - centre) @ rotations(rng.uniform(-0.35, 0.35)).T * rng.uniform(0.85, 1.2) + centre
     moved += rng.uniform(-0.06, 0.06, (4, 2)) * size  # perspective
     second_from_first = cv2.getPerspectiveTransform(corners.astype(np.float32), moved.astype(np.float32))
     second_from_picture = second_from_first @ np.array([[1, 0, -margin], [0, 1, -margin], [0, 0, 1.0]])
@@ -125,19 +126,19 @@ def _frames(rng: np.random.Generator, picture: Array, count: int) -> Array:
     xy = cv2.goodFeaturesToTrack(picture, count, 0.001, 12, mask=inner).reshape(-1, 2)
     extra = rng.uniform(margin, len(picture) - margin, (count - len(xy), 2))
     half_width = rng.uniform(16, 28, count)  # at most one pixel of the picture to one of the patch: no aliasing
-    A = half_width[:, None, None] * _turn(rng.uniform(-np.pi, np.pi, count))
+    A = half_width[:, None, None] * rotations(rng.uniform(-np.pi, np.pi, count))
     return np.concatenate([A, np.concatenate([xy, extra])[:, :, None]], 2)
 
 
 def _jitter(rng: np.random.Generator, frames: Array) -> Array:
     """What a detector gets wrong: up to 0.15 of the half-width, 16 degrees, 0.3 octave, and a stretch of 1.13."""
     count = len(frames)
-    axis = _turn(rng.uniform(0, np.pi, count))
+    axis = rotations(rng.uniform(0, np.pi, count))
     stretch = 2 ** rng.uniform(-0.09, 0.09, count)
     scale = 2 ** rng.uniform(-0.3, 0.3, count)
     diagonal = np.zeros((count, 2, 2))
     diagonal[:, 0, 0], diagonal[:, 1, 1] = scale * stretch, scale / stretch
-    A = frames[:, :, :2] @ _turn(rng.uniform(-0.28, 0.28, count)) @ axis @ diagonal @ axis.swapaxes(1, 2)
+    A = frames[:, :, :2] @ rotations(rng.uniform(-0.28, 0.28, count)) @ axis @ diagonal @ axis.swapaxes(1, 2)
     shift = frames[:, :, :2] @ rng.uniform(-0.15, 0.15, (count, 2, 1))
     return np.concatenate([A, frames[:, :, 2:] + shift], 2)
 
@@ -202,12 +203,6 @@ def _looking(eye: Array, target: Array) -> Array:
     right /= np.linalg.norm(right)
     R = np.stack([right, np.cross(forward, right), forward])
     return np.concatenate([R, (-R @ eye)[:, None]], 1)
-
-
-def _turn(angle: float | Array) -> Array:
-    """(..., 2, 2) from x towards y."""
-    cos, sin = np.cos(angle), np.sin(angle)
-    return np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], -2)
 
 
 def _pixels(values: Array) -> Array:

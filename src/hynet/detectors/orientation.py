@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 
+from ..geometry import rotations
 from ..patches import cut
 from ..types import Array, Keypoints
 
@@ -28,7 +29,7 @@ def oriented(image: Array, keypoints: Keypoints) -> Keypoints:
     for start in range(0, len(keypoints), AT_ONCE):
         some = keypoints[start : start + AT_ONCE]
         rows, angles = peaks(image, some)
-        A = some.frames[rows, :, :2] @ turn(angles)
+        A = some.frames[rows, :, :2] @ rotations(angles)
         frames.append(np.concatenate([A, some.frames[rows, :, 2:]], 2).astype(np.float32))
         scores.append(some.scores[rows])
     return Keypoints(np.concatenate(frames), np.concatenate(scores))
@@ -58,12 +59,6 @@ def vertex(before: Array, at: Array, after: Array) -> Array:
     """Where between -1/2 and 1/2 the parabola through three values, the middle one the highest, has its top."""
     bend = 2 * at - before - after
     return np.where(bend > 0, (after - before) / (2 * np.maximum(bend, 1e-12)), 0).clip(-0.5, 0.5)
-
-
-def turn(angle: Array) -> Array:
-    """Rotations (n, 2, 2) from x towards y."""
-    cos, sin = np.cos(angle), np.sin(angle)
-    return np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], 1)
 
 
 @cache

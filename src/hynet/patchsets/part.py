@@ -14,8 +14,8 @@ import numpy as np
 from .. import images
 from ..datasets import ubc
 from ..detectors.affine_network import SHIPPED, AffineNetwork
-from ..detectors.orientation import turn
 from ..errors import DataNotFound
+from ..geometry import rotations
 from ..patches import SUPPORT_SIGMAS, cut
 from ..sfm import hard_scenes
 from ..sfm import sift_for_patches as sfm
@@ -136,7 +136,7 @@ def _turned_alike(upright: Keypoints, keypoints: Keypoints) -> Keypoints:
     """Upright ellipses turned until what lies to the right in the patches of these keypoints does so in theirs."""
     shapes, places = np.split(upright.frames, [2], axis=2)
     x, y = np.linalg.solve(shapes, keypoints.frames[:, :, :1])[:, :, 0].T  # to the right, in each ellipse
-    return Keypoints(np.concatenate([shapes @ turn(np.arctan2(y, x)), places], 2), keypoints.scores)
+    return Keypoints(np.concatenate([shapes @ rotations(np.arctan2(y, x)), places], 2), keypoints.scores)
 
 
 def _write_part(

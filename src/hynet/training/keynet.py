@@ -18,6 +18,7 @@ from torch.nn import functional
 from .. import images
 from ..detectors.keynet_network import KeyNetwork
 from ..errors import BadInput, BadWeights
+from ..geometry import rotations
 from ..system import fingerprints
 from ..types import Array, Progress, silent
 from .checkpoints import save
@@ -127,8 +128,7 @@ def pair(photo: Array, rng: np.random.Generator) -> tuple[Array, Array, Array]:
     photo_from_first = np.array([[1, 0, corner[0]], [0, 1, corner[1]], [0, 0, 1]])
     angle, zoom = rng.uniform(-0.7, 0.7), 2 ** rng.uniform(-0.35, 0.35)
     square = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]], np.float32) * CROP / 2
-    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
-    moved = square @ turn.T * zoom + rng.uniform(-0.12, 0.12, (4, 2)) * CROP
+    moved = square @ rotations(angle).T * zoom + rng.uniform(-0.12, 0.12, (4, 2)) * CROP
     centre = np.float32((CROP - 1) / 2)
     first_from_second = cv2.getPerspectiveTransform(square + centre, (moved + centre).astype(np.float32))
     first = _view(photo, photo_from_first)

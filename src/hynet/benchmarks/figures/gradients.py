@@ -11,6 +11,7 @@ import numpy as np
 
 from ... import similarity
 from ...errors import need
+from ...geometry import rotations
 from ...types import Array
 from .style import BLACK, BLUE, CURVES, DASHES, GREEN, RED, Drawing, panels
 
@@ -43,7 +44,7 @@ def directions(x: Array, y: Array, told: str) -> Drawing:
     up /= np.linalg.norm(up)
     angle = float(np.arccos(np.clip(similarity.s(x, y), -1, 1)))
     tilt = (pi - angle) / 2  # both as far from the vertical
-    turn = np.array([[np.cos(tilt), -np.sin(tilt)], [np.sin(tilt), np.cos(tilt)]])
+    turn = rotations(tilt)
     length = max(np.linalg.norm(x), np.linalg.norm(y))
 
     def flat(vector: Array) -> Array:
