@@ -20,7 +20,7 @@ from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
 from hynet.extractors.settings import Settings
-from hynet.matchers.refinement import FARTHEST, refine
+from hynet.matchers.refinement import FARTHEST, REACH, refine
 from hynet.types import Array, Features, Keypoints, Matches
 
 SIZE = 480, 360  # width, height
@@ -105,6 +105,18 @@ def test_a_region_that_is_turned_is_aligned_in_its_own_frame():
     assert np.median(geometry.transfer_error(H, *found.places(a, b))) < 0.1
 
 
+@pytest.mark.parametrize("light", LIGHTS)
+def test_keypoints_matched_with_a_neighbour_of_their_partner_are_put_where_they_belong(light):
+    """Three sigmas away, which a descriptor forgives: the region of its patch is 24 wide."""
+    first, H, xy = texture(0), MAPS["stretched"], grid()
+    second = cv2.warpPerspective(first, H, SIZE, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
+    second = np.clip(LIGHTS[light](second.astype(np.float32)), 0, 255).round().astype(np.uint8)
+    way = np.random.default_rng(1).uniform(0, 2 * np.pi, len(xy))
+    a, b = at(xy, 2.5), at(geometry.transfer(H, xy) + 7.5 * np.column_stack([np.cos(way), np.sin(way)]), 2.5)
+    error = geometry.transfer_error(H, *refine(first, second, a, b, one_to_one(len(xy))).places(a, b))
+    assert (error < 0.5).mean() > 0.8
+
+
 def test_the_same_place_of_the_same_photo_stays_where_it_is():
     photo, xy = texture(3), grid()
     a = at(xy, 2.0)
@@ -121,7 +133,7 @@ def test_the_same_place_of_the_same_photo_stays_where_it_is():
     count=st.integers(2, 12),
 )
 def test_whatever_the_patches_show_no_match_goes_far_or_gets_lost(seed, contrast, sigmas, flat, mirrored, count):
-    """Other photos, flat ones, regions beyond the border: a finite place within FARTHEST sigmas."""
+    """Other photos, flat ones, regions beyond the border: a finite place within the reach, in sigmas."""
     random = np.random.default_rng(seed)
     first, second = (np.clip(128 + contrast * (texture(seed + k) - 128.0), 0, 255).astype(np.uint8) for k in (0, 1))
     shape = np.diag([1.0, -flat if mirrored else flat])
@@ -130,11 +142,13 @@ def test_whatever_the_patches_show_no_match_goes_far_or_gets_lost(seed, contrast
     assert found.refined.shape == (count, 2)
     moved = np.linalg.norm(found.refined - b.keypoints.xy, axis=1)
     assert np.isfinite(found.refined).all()
-    assert (moved <= 1.02 * FARTHEST * sigmas[1] + 1e-3).all()
+    farthest = np.sqrt(2) * REACH + FARTHEST
+    assert (moved <= 1.02 * farthest * sigmas[1] + 1e-3).all()
 
 
 def test_what_shows_something_else_stays_where_it_was_detected():
-    first, second, xy = texture(6), texture(7), grid()
+    first, xy = texture(6), grid()
+    second = np.random.default_rng(7).integers(0, 256, SIZE[::-1], np.uint8)
     a, b = at(xy, 2.5), at(xy, 2.5)
     moved = np.linalg.norm(refine(first, second, a, b, one_to_one(len(xy))).refined - xy, axis=1)
     assert (moved < 1e-3).mean() > 0.75

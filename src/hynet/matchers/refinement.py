@@ -23,7 +23,7 @@ from .confidence import has_scales
 SUPPORT, WINDOW = 10.0, 2.5
 SIZE = 20  # pixels a side
 STEPS = 6
-FARTHEST = 1.5  # sigmas: a keypoint that would move farther stays where it was found, and so does ...
+FARTHEST = 1.5  # sigmas: a keypoint that would move farther stays where the alignment began, and so does ...
 ALIKE = 0.6  # ... one whose patch is correlated less than this in the end: it shows something else
 FAINT = 2.0  # grey levels: contrast below this is noise
 # What a square sigma away from the detected place costs, in squared differences of normalised patches: along an edge,
@@ -31,6 +31,8 @@ FAINT = 2.0  # grey levels: contrast below this is noise
 PULL = 0.02
 STIFFNESS = np.diag([PULL, PULL, 0.02, 0.02, 0.02, 0.02])  # of a step: x, y and the four numbers of the stretch
 SMALLEST_AREA = 0.3  # of what a step makes of an area: below, it has gone astray
+# Where an alignment may begin besides: shifts of up to REACH steps of COARSE pixels, so of a sigma, are tried first
+COARSE, REACH = 2, 4
 AT_ONCE = 1024  # matches: memory is bounded whatever their number
 
 ALONG = (np.arange(SIZE, dtype=np.float32) - (SIZE - 1) / 2) * (SUPPORT / SIZE)  # sigmas from the centre
@@ -52,7 +54,7 @@ def refine(first: Any, second: Any, a: Features, b: Features, matches: Matches) 
     matches.places(a, b)  # says so where they are of other features
     rows, columns = matches.indices.T
     templates = Templates.of(_pyramid(first, a), a.keypoints.frames[rows].astype(np.float64))
-    places = located(templates, _pyramid(second, b), b.keypoints.frames[columns].astype(np.float64))
+    places = located(templates, _pyramid(second, b), b.keypoints.frames[columns].astype(np.float64), search=True)
     return replace(matches, refined=places.astype(np.float32))
 
 
@@ -100,14 +102,51 @@ class Templates:
         return Templates(self.patches[rows], self.blur[rows])
 
 
-def located(templates: Templates, photo: Pyramid, frames: Array) -> Array:
-    """Where a photo shows, near its frames (K, 2, 3) float64, what the templates do. (K, 2) pixels."""
-    pieces = [slice(start, start + AT_ONCE) for start in range(0, len(templates), AT_ONCE)]
-    return np.concatenate([np.zeros((0, 2)), *(_aligned(templates[each], photo, frames[each]) for each in pieces)])
+def located(templates: Templates, photo: Pyramid, frames: Array, *, search: bool = False) -> Array:
+    """Where a photo shows, near its frames (K, 2, 3) float64, what the templates do. (K, 2) pixels.
+
+    search: several sigmas around, too. A descriptor forgives shifts, and may match a keypoint with a neighbour of the
+    one that shows the same place, or of the place itself, where the detector missed it.
+    """
+    places = [np.zeros((0, 2))]
+    for start in range(0, len(templates), AT_ONCE):
+        some, there = templates[start : start + AT_ONCE], frames[start : start + AT_ONCE]
+        found, alike = _aligned(some, photo, there)
+        if search:
+            away = _searched(some, photo, there)
+            far = np.flatnonzero(away.any(1))
+            moved = there[far]
+            moved[:, :, 2:] += moved[:, :, :2] @ away[far, :, None]
+            elsewhere, as_alike = _aligned(some[far], photo, moved)
+            better = as_alike > alike[far]
+            found[far[better]] = elsewhere[better]
+        places.append(found)
+    return np.concatenate(places)
 
 
-def _aligned(templates: Templates, photo: Pyramid, detected: Array) -> Array:
-    """The same for as many as are held at once."""
+def _searched(templates: Templates, photo: Pyramid, detected: Array) -> Array:
+    """The way from frames (K, 2, 3), in their sigmas, to where the templates fit best on a coarse grid. (K, 2)."""
+    count, side = len(detected), SIZE // COARSE
+    wide = side + 2 * REACH
+    template = templates.patches.reshape(count, side, COARSE, side, COARSE).mean((2, 4), dtype=np.float32)
+    levels = photo.nearest_level(templates.blur + _log_sigma(detected) + np.log2(COARSE))
+    around = photo.cut(detected, wide, wide * SUPPORT / side, levels).astype(np.float32)
+    weights = WEIGHTS.reshape(side, COARSE, side, COARSE).sum((1, 3)).ravel()
+    along = np.arange(-REACH, REACH + 1) * (SUPPORT / side)
+    shifts = np.stack(np.meshgrid(along, along), -1).reshape(-1, 2)  # x, y; a row of shifts is one of y
+    template = template.reshape(count, side * side)
+    template -= (template @ weights)[:, None]
+    template /= np.sqrt((template**2) @ weights + FAINT**2)[:, None]
+    seen = np.lib.stride_tricks.sliding_window_view(around, (side, side), (1, 2)).reshape(
+        count, len(shifts), side * side
+    )
+    variance = (seen**2) @ weights - (seen @ weights) ** 2
+    correlation = (seen @ (template * weights)[:, :, None])[:, :, 0] / np.sqrt(variance + FAINT**2)
+    return shifts[np.argmax(correlation - PULL / 2 * (shifts**2).sum(1), axis=1)]
+
+
+def _aligned(templates: Templates, photo: Pyramid, detected: Array) -> tuple[Array, Array]:
+    """The same near the detected frames, for as many as are held at once; and how alike the patches became, or 0."""
     template, slopes = _template(templates.patches)
     weighted = (slopes * WEIGHTS[:, None]).transpose(0, 2, 1)  # (K, 6, P)
     to_step = np.linalg.inv(weighted @ slopes + STIFFNESS)  # (K, 6, 6)
@@ -131,7 +170,7 @@ def _aligned(templates: Templates, photo: Pyramid, detected: Array) -> Array:
         warps = warps @ np.linalg.inv(_as_warps((to_step @ uphill[:, :, None])[:, :, 0]))
     way = np.linalg.solve(detected[:, :, :2], best[:, :, 2:] - detected[:, :, 2:])[:, :, 0]  # in sigmas
     believed = (np.linalg.norm(way, axis=1) < FARTHEST) & (alike >= ALIKE)
-    return np.where(believed[:, None], best[:, :, 2], detected[:, :, 2])
+    return np.where(believed[:, None], best[:, :, 2], detected[:, :, 2]), np.where(believed, alike, 0)
 
 
 def _log_sigma(frames: Array) -> Array:
@@ -141,7 +180,7 @@ def _log_sigma(frames: Array) -> Array:
 
 def _normalised(patches: Array) -> tuple[Array, Array]:
     """(K, S, S) -> (K, P) of mean 0 and standard deviation 1 in the window, and the contrast (K, 1) they had."""
-    values = patches.reshape(len(patches), -1).astype(np.float32)
+    values = patches.reshape(len(patches), SIZE * SIZE).astype(np.float32)
     values -= (values @ WEIGHTS)[:, None]
     contrast = np.sqrt((values**2) @ WEIGHTS + FAINT**2)[:, None]
     return values / contrast, contrast
