@@ -113,6 +113,15 @@ def test_descriptors_share_their_keypoints_and_sanity_rows_score_nothing(sequenc
     assert len(found.details["sequences"]["beblid"]["wall"]["mma3"]) == 1
 
 
+def test_planes_are_matched_by_the_strongest_keypoints_unless_asked_otherwise(sequences):
+    usual, anywhere, spread = (
+        BENCHMARKS["homography"](["rootsift"], sequences, max_keypoints=60, **how).rows["rootsift"]
+        for how in ({}, {"spread": False}, {"spread": True})
+    )
+    assert usual == anywhere
+    assert usual["repeatability"] != spread["repeatability"]
+
+
 def test_sequences_named_as_hpatches_names_them_are_also_told_apart(sequences, tmp_path):
     shutil.copytree(sequences / "graf", tmp_path / "v_graf")
     shutil.copytree(sequences / "wall", tmp_path / "i_wall")

@@ -342,6 +342,16 @@ def test_match_photos_does_what_the_command_does(photos, matched, tmp_path):
     assert repr(found) == f"<{told['matches']} matches, {told['inliers']} inliers>"
 
 
+def test_for_a_homography_the_strongest_keypoints_are_taken_wherever_they_are(photos):
+    def first_of(**how):
+        found = hynet.match_photos(photos / "a.png", photos / "b.png", model="rootsift", max_keypoints=100, **how)
+        return found.features[0].keypoints.xy
+
+    strongest = first_of(geometry="fundamental", spread=False)
+    np.testing.assert_array_equal(first_of(geometry="homography"), strongest)
+    assert not np.array_equal(first_of(geometry="fundamental"), strongest)
+
+
 def test_match_photos_takes_objects_and_arrays(photos):
     first, second = images.read(photos / "a.png"), images.read(photos / "b.png")
     mine = hynet.Extractor("dog", "rootsift", 200, orientation="gradient")

@@ -54,7 +54,7 @@ class HomographyOptions:
     # upright, but gradient in a folder where some photos are rotated relative to others
     orientation: Literal["auto", "upright", "gradient"] = "auto"
     shape: str = "none"  # for patch descriptors: none, baumberg, affine-network, or the path of a network
-    spread: bool = True  # for patch descriptors: keypoints spread over the photo, instead of the strongest anywhere
+    spread: bool = False  # DoG keypoints spread over the photo, instead of the strongest anywhere; a plane needs none
     refine: bool = True  # locate matches more exactly by aligning patches, as `hynet match` does; other papers do not
     features: tuple[Path, ...] = ()  # features files in hloc's layout, one row each
     against: str | None = None  # the method to compare the others with; by default rootsift, or the first

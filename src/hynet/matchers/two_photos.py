@@ -171,6 +171,7 @@ def match_photos(
     shape: elliptic regions: "affine-network", "baumberg", "none", or the path of a network such as AffNet; "auto":
         "affine-network" for DoG keypoints, but not for the model `light`, which is there to be fast.
     refine: align the patches of every match, so that it is located more exactly than the detector does.
+    spread: keypoints over the photo, instead of the strongest anywhere; for a homography DoG takes the strongest.
     geometry: as for `verify`, or "none" to keep all matches.
     focal: focal length in pixels, of both photos or of each; None: by EXIF, where the photos are files that tell it.
     threshold: pixels of the original photo from the geometry, of an inlier; None: as calibrated, else as usual.
@@ -181,6 +182,8 @@ def match_photos(
         raise BadInput("model is a name or a path; give a descriptor as extractor=hynet.Extractor(descriptor=...).")
     if shape == "auto":
         shape = "none" if affine or extractor is not None else usual_shape(detector, model)
+    if geometry == "homography" and extractor is None and str(detector) == "dog":
+        spread = False
     settings = Settings(
         str(detector),
         str(model),

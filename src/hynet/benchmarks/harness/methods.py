@@ -45,7 +45,7 @@ class Setting:
     upright: bool = False  # of patch descriptors: short for orientation="upright"
     orientation: str = "auto"  # of patch descriptors; auto: by folder, whose photos are one collection
     shape: str = "none"  # of patch descriptors; auto: as two photos are matched, by the detector
-    spread: bool = True  # over the photo, of patch descriptors' keypoints; otherwise the strongest anywhere
+    spread: bool = True  # DoG's keypoints over the photo; otherwise the strongest anywhere
     given: Mapping[Path, Path] = field(default_factory=dict)  # photo -> file of its keypoints, in place of GIVEN_BY
     read_given: Callable[[Path], Keypoints] | None = None  # reads such a file
 
@@ -59,7 +59,7 @@ class Setting:
         turned = turned or "upright (oriented in folders where some photos were turned)"
         shape = usual_shape(self.detectors[0], "") if self.shape == "auto" else self.shape
         shaped = "" if shape == "none" else f", with elliptic regions by {Path(shape).name}"
-        spread = "" if self.spread else ", the strongest anywhere"
+        spread = "" if self.spread or "dog" not in self.detectors else ", of dog the strongest anywhere"
         return (
             f"Patch descriptors: the same {turned} keypoints of {' and of '.join(self.detectors)}, at most "
             f"{self.max_keypoints:,} per photo{spread}{shaped}. Others find their own, as many."
@@ -158,6 +158,7 @@ def _turned(photos: Sequence[Path]) -> dict[Path, str]:
 def _patchwise(contestant: Contestant, detector: str, setting: Setting, turned: Mapping[Path, str]) -> Method:
     calibration = saved(contestant.name, detector, personal=False)
     shape = usual_shape(detector, "") if setting.shape == "auto" else setting.shape  # the same for all descriptors
+    spread = setting.spread or detector != "dog"
     extract = Extractor(
         detector,
         contestant.descriptor,
@@ -166,13 +167,13 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting, turned: 
         support=calibration.support,
         orientation=setting.orientation,
         shape=shape,
-        spread=setting.spread,
+        spread=spread,
     )
     ratio = calibration.ratio or extract.ratio
     known_as = detector if detector in detectors.DETECTORS else fingerprints.content(Path(detector))
     found_by: dict[str, Any] = {"detector": known_as, "most": setting.max_keypoints, "orientation": extract.orientation}
     code = fingerprints.code(*DETECTION, *_from_outside(extract.detector))
-    found_by |= {"shape": _known_shape(shape), "spread": setting.spread, "code": code}
+    found_by |= {"shape": _known_shape(shape), "spread": spread, "code": code}
     if shape != "none":  # which a network sees in patches as wide as the descriptor's
         found_by |= {"support": extract.support}
     given = setting.given if detector == GIVEN_BY else {}

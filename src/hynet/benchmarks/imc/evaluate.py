@@ -58,7 +58,7 @@ class ImcOptions:
     # for patch descriptors: none, baumberg, affine-network, or the path of a network; auto: for stereo with DoG
     # keypoints affine-network, the same for every model, and none otherwise
     shape: str = "auto"
-    spread: bool = True  # for patch descriptors: keypoints spread over the photo, instead of the strongest anywhere
+    spread: bool = True  # DoG keypoints spread over the photo, instead of the strongest anywhere
     # for methods without a matcher of their own: nearest is the challenge's, a ratio test in both directions
     matcher: Literal["consensus", "nearest"] = "consensus"
     ratio: float | None = None  # for nearest, for all models; by default each model's own, or 0.9 if it has none
