@@ -120,6 +120,11 @@ def test_planes_are_matched_by_the_strongest_keypoints_unless_asked_otherwise(se
     )
     assert usual == anywhere
     assert usual["repeatability"] != spread["repeatability"]
+    keynet, spread_keynet = (
+        BENCHMARKS["homography"](["keynet+rootsift"], sequences, max_keypoints=60, spread=each).rows["keynet+rootsift"]
+        for each in (False, True)
+    )
+    assert keynet == spread_keynet
 
 
 def test_sequences_named_as_hpatches_names_them_are_also_told_apart(sequences, tmp_path):

@@ -106,13 +106,18 @@ def test_a_region_that_is_turned_is_aligned_in_its_own_frame():
 
 
 @pytest.mark.parametrize("light", LIGHTS)
-def test_keypoints_matched_with_a_neighbour_of_their_partner_are_put_where_they_belong(light):
+@pytest.mark.parametrize("times", [1, 16])  # 16: more than are held at once
+@pytest.mark.parametrize("degrees", [0, 75])
+def test_keypoints_matched_with_a_neighbour_of_their_partner_are_put_where_they_belong(degrees, times, light):
     """Three sigmas away, which a descriptor forgives: the region of its patch is 24 wide."""
-    first, H, xy = texture(0), MAPS["stretched"], grid()
-    second = cv2.warpPerspective(first, H, SIZE, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
+    first, xy = texture(2), np.tile(grid(), (times, 1))
+    turn = cv2.getRotationMatrix2D((SIZE[0] / 2, SIZE[1] / 2), degrees, 0.9)
+    H = np.vstack([turn, [0, 0, 1]])
+    second = cv2.warpPerspective(first, H, SIZE, flags=cv2.INTER_AREA, borderMode=cv2.BORDER_REFLECT)
     second = np.clip(LIGHTS[light](second.astype(np.float32)), 0, 255).round().astype(np.uint8)
     way = np.random.default_rng(1).uniform(0, 2 * np.pi, len(xy))
-    a, b = at(xy, 2.5), at(geometry.transfer(H, xy) + 7.5 * np.column_stack([np.cos(way), np.sin(way)]), 2.5)
+    beside = geometry.transfer(H, xy) + 7.5 * np.column_stack([np.cos(way), np.sin(way)])
+    a, b = at(xy, 2.5), at(beside, 2.5, turn[:, :2])
     error = geometry.transfer_error(H, *refine(first, second, a, b, one_to_one(len(xy))).places(a, b))
     assert (error < 0.5).mean() > 0.8
 
@@ -147,11 +152,10 @@ def test_whatever_the_patches_show_no_match_goes_far_or_gets_lost(seed, contrast
 
 
 def test_what_shows_something_else_stays_where_it_was_detected():
-    first, xy = texture(6), grid()
-    second = np.random.default_rng(7).integers(0, 256, SIZE[::-1], np.uint8)
+    first, second, xy = texture(6), texture(7), grid()
     a, b = at(xy, 2.5), at(xy, 2.5)
     moved = np.linalg.norm(refine(first, second, a, b, one_to_one(len(xy))).refined - xy, axis=1)
-    assert (moved < 1e-3).mean() > 0.75
+    assert (moved < 1e-3).mean() > 0.55
 
 
 def test_no_matches_are_refined_to_none():

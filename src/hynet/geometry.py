@@ -91,7 +91,7 @@ def sampson_distance(F: Array, first: Array, second: Array) -> Array:
 
 
 def rotations(angle: float | Array) -> Array:
-    """In the plane, from x towards y: (..., 2, 2)."""
+    """Of the plane, from x towards y: (..., 2, 2)."""
     cos, sin = np.cos(angle), np.sin(angle)
     return np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], -2)
 

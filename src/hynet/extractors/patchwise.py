@@ -177,6 +177,11 @@ def usual_shape(detector: str | Path, model: str | Path) -> str:
     return "affine-network" if str(detector) == "dog" and str(model) != "light" else "none"
 
 
+def usual_spread(detector: str | Path, geometry: str) -> bool:
+    """Whether keypoints of two photos are spread over them: for a plane, the strongest of DoG are better."""
+    return not (geometry == "homography" and str(detector) == "dog")
+
+
 def network_of_shape(shape: str | Path) -> Path | None:
     """The file of the network that predicts it, where it is predicted."""
     return SHAPES.get(str(shape), Path(shape))

@@ -2,7 +2,8 @@
 
 A detector finds the two keypoints of a match apart from each other, and each is off by a good part of a pixel. Here the
 region of the second photo is moved and stretched until it looks like that of the first: Lucas and Kanade's alignment,
-in the inverse compositional form of Baker and Matthews (2004), whatever the gain and offset of the light.
+in the inverse compositional form of Baker and Matthews (2004), whatever the gain and offset of the light. It finds what
+is near; so the photo is looked through on a coarse grid around the keypoint first.
 """
 
 from __future__ import annotations
@@ -23,22 +24,26 @@ from .confidence import has_scales
 SUPPORT, WINDOW = 10.0, 2.5
 SIZE = 20  # pixels a side
 STEPS = 6
-FARTHEST = 1.5  # sigmas: a keypoint that would move farther stays where the alignment began, and so does ...
-ALIKE = 0.6  # ... one whose patch is correlated less than this in the end: it shows something else
+FARTHEST = 1.5  # sigmas: an alignment that moves farther is not believed, and neither is ...
+ALIKE = 0.6  # ... one whose patches are correlated less than this in the end: they show different things
+ALIKE_AFAR = 0.7  # the same away from the detected place: the best of many places is alike by chance more easily
 FAINT = 2.0  # grey levels: contrast below this is noise
-# What a square sigma away from the detected place costs, in squared differences of normalised patches: along an edge,
-# where all places look alike, the detector is believed
+# What a square sigma away from where it began costs, in squared differences of normalised patches: along an edge, where
+# all places look alike, that place is believed
 PULL = 0.02
 STIFFNESS = np.diag([PULL, PULL, 0.02, 0.02, 0.02, 0.02])  # of a step: x, y and the four numbers of the stretch
 SMALLEST_AREA = 0.3  # of what a step makes of an area: below, it has gone astray
-# Where an alignment may begin besides: shifts of up to REACH steps of COARSE pixels, so of a sigma, are tried first
-COARSE, REACH = 2, 4
+COARSE, REACH = 2, 4  # the grid: steps of as many pixels, so of a sigma, and as many steps to every side
 AT_ONCE = 1024  # matches: memory is bounded whatever their number
 
 ALONG = (np.arange(SIZE, dtype=np.float32) - (SIZE - 1) / 2) * (SUPPORT / SIZE)  # sigmas from the centre
 X, Y = (each.ravel() for each in np.meshgrid(ALONG, ALONG))
 WEIGHTS = np.exp(-(X**2 + Y**2) / (2 * WINDOW**2))
 WEIGHTS /= WEIGHTS.sum()
+COARSE_SIDE = SIZE // COARSE
+COARSE_WEIGHTS = WEIGHTS.reshape(COARSE_SIDE, COARSE, COARSE_SIDE, COARSE).sum((1, 3)).ravel()
+STEPS_ALONG = np.arange(-REACH, REACH + 1) * (SUPPORT / COARSE_SIDE)
+SHIFTS = np.stack(np.meshgrid(STEPS_ALONG, STEPS_ALONG), -1).reshape(-1, 2)  # x and y in sigmas, row by row
 
 
 def refine(first: Any, second: Any, a: Features, b: Features, matches: Matches) -> Matches:
@@ -105,59 +110,55 @@ class Templates:
 def located(templates: Templates, photo: Pyramid, frames: Array, *, search: bool = False) -> Array:
     """Where a photo shows, near its frames (K, 2, 3) float64, what the templates do. (K, 2) pixels.
 
-    search: several sigmas around, too. A descriptor forgives shifts, and may match a keypoint with a neighbour of the
-    one that shows the same place, or of the place itself, where the detector missed it.
+    search: look several sigmas around, too. A descriptor forgives shifts: a keypoint may be matched with a neighbour of
+    its partner, or, where the detector missed the partner, with whatever lies near.
     """
     places = [np.zeros((0, 2))]
     for start in range(0, len(templates), AT_ONCE):
-        some, there = templates[start : start + AT_ONCE], frames[start : start + AT_ONCE]
-        found, alike = _aligned(some, photo, there)
+        some, detected = templates[start : start + AT_ONCE], frames[start : start + AT_ONCE]
+        found, alike = _aligned(some, photo, detected)
         if search:
-            away = _searched(some, photo, there)
-            far = np.flatnonzero(away.any(1))
-            moved = there[far]
-            moved[:, :, 2:] += moved[:, :, :2] @ away[far, :, None]
-            elsewhere, as_alike = _aligned(some[far], photo, moved)
-            better = as_alike > alike[far]
-            found[far[better]] = elsewhere[better]
+            way = _way_to_best(some, photo, detected)
+            far = np.flatnonzero(way.any(1))
+            moved = detected[far]
+            moved[:, :, 2:] += moved[:, :, :2] @ way[far, :, None]
+            found_there, alike_there = _aligned(some[far], photo, moved)
+            better = (alike_there > alike[far]) & (alike_there >= ALIKE_AFAR)
+            found[far[better]] = found_there[better]
         places.append(found)
     return np.concatenate(places)
 
 
-def _searched(templates: Templates, photo: Pyramid, detected: Array) -> Array:
-    """The way from frames (K, 2, 3), in their sigmas, to where the templates fit best on a coarse grid. (K, 2)."""
-    count, side = len(detected), SIZE // COARSE
-    wide = side + 2 * REACH
-    template = templates.patches.reshape(count, side, COARSE, side, COARSE).mean((2, 4), dtype=np.float32)
-    levels = photo.nearest_level(templates.blur + _log_sigma(detected) + np.log2(COARSE))
-    around = photo.cut(detected, wide, wide * SUPPORT / side, levels).astype(np.float32)
-    weights = WEIGHTS.reshape(side, COARSE, side, COARSE).sum((1, 3)).ravel()
-    along = np.arange(-REACH, REACH + 1) * (SUPPORT / side)
-    shifts = np.stack(np.meshgrid(along, along), -1).reshape(-1, 2)  # x, y; a row of shifts is one of y
-    template = template.reshape(count, side * side)
-    template -= (template @ weights)[:, None]
-    template /= np.sqrt((template**2) @ weights + FAINT**2)[:, None]
-    seen = np.lib.stride_tricks.sliding_window_view(around, (side, side), (1, 2)).reshape(
-        count, len(shifts), side * side
-    )
-    variance = (seen**2) @ weights - (seen @ weights) ** 2
-    correlation = (seen @ (template * weights)[:, :, None])[:, :, 0] / np.sqrt(variance + FAINT**2)
-    return shifts[np.argmax(correlation - PULL / 2 * (shifts**2).sum(1), axis=1)]
+def _way_to_best(templates: Templates, photo: Pyramid, frames: Array) -> Array:
+    """From frames (K, 2, 3), in their sigmas, to where on a coarse grid the templates fit best. (K, 2)."""
+    count, wide = len(frames), COARSE_SIDE + 2 * REACH
+    coarse = templates.patches.reshape(count, COARSE_SIDE, COARSE, COARSE_SIDE, COARSE).mean((2, 4), dtype=np.float32)
+    template = _normalised(coarse.reshape(count, COARSE_SIDE**2), COARSE_WEIGHTS)[0]
+    levels = photo.nearest_level(templates.blur + _log_sigma(frames) + np.log2(COARSE))
+    around = photo.cut(frames, wide, wide * SUPPORT / COARSE_SIDE, levels).astype(np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(around, (COARSE_SIDE, COARSE_SIDE), (1, 2))
+    seen = windows.reshape(count, len(SHIFTS), COARSE_SIDE**2)
+    variance = (seen**2) @ COARSE_WEIGHTS - (seen @ COARSE_WEIGHTS) ** 2
+    correlation = (seen @ (template * COARSE_WEIGHTS)[:, :, None])[:, :, 0] / np.sqrt(variance + FAINT**2)
+    return SHIFTS[np.argmax(correlation - PULL / 2 * (SHIFTS**2).sum(1), axis=1)]
 
 
-def _aligned(templates: Templates, photo: Pyramid, detected: Array) -> tuple[Array, Array]:
-    """The same near the detected frames, for as many as are held at once; and how alike the patches became, or 0."""
+def _aligned(templates: Templates, photo: Pyramid, begun: Array) -> tuple[Array, Array]:
+    """Near frames (K, 2, 3), where the photo shows the templates, and how alike the patches became.
+
+    Where that is not to be believed, the places of the frames, and 0.
+    """
     template, slopes = _template(templates.patches)
     weighted = (slopes * WEIGHTS[:, None]).transpose(0, 2, 1)  # (K, 6, P)
     to_step = np.linalg.inv(weighted @ slopes + STIFFNESS)  # (K, 6, 6)
-    levels = photo.nearest_level(templates.blur + _log_sigma(detected))  # blurred as the templates are
-    warps = np.tile(np.eye(3), (len(detected), 1, 1))  # of the detected frames, in their sigmas
-    best = detected
-    alike = np.zeros(len(detected))
-    highest = np.full(len(detected), -np.inf)
+    levels = photo.nearest_level(templates.blur + _log_sigma(begun))  # blurred as the templates are
+    warps = np.tile(np.eye(3), (len(begun), 1, 1))  # of the frames, in their sigmas
+    best = begun
+    alike = np.zeros(len(begun))
+    highest = np.full(len(begun), -np.inf)
     for _ in range(STEPS + 1):
-        frames = detected @ warps
-        seen = _normalised(photo.cut(frames, SIZE, SUPPORT, levels))[0]
+        frames = begun @ warps
+        seen = _normalised(_rows(photo.cut(frames, SIZE, SUPPORT, levels)), WEIGHTS)[0]
         away = warps[:, :2, 2]
         correlation = (template * seen) @ WEIGHTS
         worth = correlation - PULL / 2 * (away**2).sum(1)
@@ -168,9 +169,9 @@ def _aligned(templates: Templates, photo: Pyramid, detected: Array) -> tuple[Arr
         uphill = (weighted @ (seen - template)[:, :, None])[:, :, 0]  # (K, 6)
         uphill[:, :2] += PULL * away
         warps = warps @ np.linalg.inv(_as_warps((to_step @ uphill[:, :, None])[:, :, 0]))
-    way = np.linalg.solve(detected[:, :, :2], best[:, :, 2:] - detected[:, :, 2:])[:, :, 0]  # in sigmas
+    way = np.linalg.solve(begun[:, :, :2], best[:, :, 2:] - begun[:, :, 2:])[:, :, 0]  # in sigmas
     believed = (np.linalg.norm(way, axis=1) < FARTHEST) & (alike >= ALIKE)
-    return np.where(believed[:, None], best[:, :, 2], detected[:, :, 2]), np.where(believed, alike, 0)
+    return np.where(believed[:, None], best[:, :, 2], begun[:, :, 2]), np.where(believed, alike, 0)
 
 
 def _log_sigma(frames: Array) -> Array:
@@ -178,17 +179,21 @@ def _log_sigma(frames: Array) -> Array:
     return np.log2(np.abs(np.linalg.det(frames[:, :, :2]))) / 2
 
 
-def _normalised(patches: Array) -> tuple[Array, Array]:
-    """(K, S, S) -> (K, P) of mean 0 and standard deviation 1 in the window, and the contrast (K, 1) they had."""
-    values = patches.reshape(len(patches), SIZE * SIZE).astype(np.float32)
-    values -= (values @ WEIGHTS)[:, None]
-    contrast = np.sqrt((values**2) @ WEIGHTS + FAINT**2)[:, None]
+def _rows(patches: Array) -> Array:
+    """(K, SIZE, SIZE) uint8 -> (K, P) float32."""
+    return patches.reshape(len(patches), SIZE**2).astype(np.float32)
+
+
+def _normalised(values: Array, weights: Array) -> tuple[Array, Array]:
+    """(K, P) -> the same of mean 0 and standard deviation 1 in the window, and the contrast (K, 1) they had."""
+    values = values - (values @ weights)[:, None]
+    contrast = np.sqrt((values**2) @ weights + FAINT**2)[:, None]
     return values / contrast, contrast
 
 
 def _template(patches: Array) -> tuple[Array, Array]:
     """Patches of the first photo, normalised, and how they change with x, y and the stretch: (K, P), (K, P, 6)."""
-    values, contrast = _normalised(patches)
+    values, contrast = _normalised(_rows(patches), WEIGHTS)
     down, across = np.gradient(patches.astype(np.float32), SUPPORT / SIZE, axis=(1, 2))  # per sigma
     down, across = down.reshape(values.shape) / contrast, across.reshape(values.shape) / contrast
     slopes = np.stack([across, down, across * X, down * X, across * Y, down * Y], -1)

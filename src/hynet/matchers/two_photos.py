@@ -19,7 +19,7 @@ from .. import drawing, images
 from ..errors import BadInput, choose
 from ..extractors import MAX_KEYPOINTS, PhotoExtractor
 from ..extractors.masking import extract_unmasked
-from ..extractors.patchwise import Extractor, usual_shape
+from ..extractors.patchwise import Extractor, usual_shape, usual_spread
 from ..extractors.settings import Settings
 from ..geometry import DEGENSAC, Fit, Pose
 from ..patches import SUPPORT_SIGMAS, cut
@@ -170,8 +170,8 @@ def match_photos(
     orientation: "auto" takes the photos as upright unless orienting every keypoint gives more inliers.
     shape: elliptic regions: "affine-network", "baumberg", "none", or the path of a network such as AffNet; "auto":
         "affine-network" for DoG keypoints, but not for the model `light`, which is there to be fast.
+    spread: keypoints over the photo, instead of the strongest anywhere; for a homography, DoG takes the strongest.
     refine: align the patches of every match, so that it is located more exactly than the detector does.
-    spread: keypoints over the photo, instead of the strongest anywhere; for a homography DoG takes the strongest.
     geometry: as for `verify`, or "none" to keep all matches.
     focal: focal length in pixels, of both photos or of each; None: by EXIF, where the photos are files that tell it.
     threshold: pixels of the original photo from the geometry, of an inlier; None: as calibrated, else as usual.
@@ -182,8 +182,6 @@ def match_photos(
         raise BadInput("model is a name or a path; give a descriptor as extractor=hynet.Extractor(descriptor=...).")
     if shape == "auto":
         shape = "none" if affine or extractor is not None else usual_shape(detector, model)
-    if geometry == "homography" and extractor is None and str(detector) == "dog":
-        spread = False
     settings = Settings(
         str(detector),
         str(model),
@@ -193,7 +191,7 @@ def match_photos(
         orientation=orientation,
         shape=str(shape),
         score_threshold=score_threshold,
-        spread=spread,
+        spread=spread and (extractor is not None or usual_spread(detector, geometry)),
         extractor=str(extractor) if isinstance(extractor, str | Path) else None,
         device=device,
     )

@@ -1,6 +1,7 @@
 """A model -> the same, more exactly: of every point, the photos that see it are aligned with one of them.
 
-As `matchers.refinement` does for two photos. Everything is then adjusted once more to the places so found.
+As `matchers.refinement` does for two photos, near the detected places. Everything is then adjusted once more to the
+places so found.
 """
 
 from __future__ import annotations

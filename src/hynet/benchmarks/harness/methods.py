@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import detectors, extractors, images, matchers, models, patches, types
+from ... import detectors, extractors, geometry, images, matchers, models, patches, types
 from ...detectors import DETECTORS
 from ...errors import BadData, BadInput
 from ...extractors import PhotoExtractor, find_extractor, open_extractor, patchwise, standing
@@ -32,7 +32,7 @@ from .contestants import Contestant, Model
 from .sanity import SANITY
 
 # Our code that a photo goes through before it is described
-DETECTION = (detectors, models, patchwise, images, patches, types)
+DETECTION = (detectors, models, patchwise, images, patches, geometry, types)
 GIVEN_BY = "dog"  # the detector whose keypoints a scene may bring along
 
 
@@ -59,7 +59,7 @@ class Setting:
         turned = turned or "upright (oriented in folders where some photos were turned)"
         shape = usual_shape(self.detectors[0], "") if self.shape == "auto" else self.shape
         shaped = "" if shape == "none" else f", with elliptic regions by {Path(shape).name}"
-        spread = "" if self.spread or "dog" not in self.detectors else ", of dog the strongest anywhere"
+        spread = "" if self.spread or "dog" not in self.detectors else ", those of dog the strongest anywhere"
         return (
             f"Patch descriptors: the same {turned} keypoints of {' and of '.join(self.detectors)}, at most "
             f"{self.max_keypoints:,} per photo{spread}{shaped}. Others find their own, as many."
@@ -112,8 +112,8 @@ def key(method: Method, photo: Path) -> Mapping[str, Any]:
 
 # For the notes of a table
 REFINED = (
-    "Matches are refined as by `hynet match`, of every method whose keypoints have a size; --no-refine leaves them "
-    "where the keypoints were detected."
+    "Matches are refined as by `hynet match`, which looks several sigmas around, of every method whose keypoints have "
+    "a size; --no-refine leaves them where the keypoints were detected."
 )
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from ... import images, metrics
+from ... import geometry, images, metrics
 from ...datasets import hpatches, hpatches_cutting
 from ...datasets import sequences as image_sequences
 from ...errors import BadInput, choose
@@ -27,7 +27,7 @@ from . import csv_files as hpatches_csv
 from . import paper, summary
 from . import tasks as hpatches_tasks
 
-CUTTING = (hpatches, hpatches_cutting, image_sequences, images)  # our code that makes stacks of photos
+CUTTING = (hpatches, hpatches_cutting, image_sequences, images, geometry)  # our code that makes stacks of photos
 SPLITS = ("a", "b", "c", "full", "view", "illum")
 
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from ...detectors import open_detector
 from ...errors import BadInput
-from ...extractors.patchwise import Extractor, usual_shape
+from ...extractors.patchwise import Extractor, usual_shape, usual_spread
 from ...matchers.two_photos import MatchedPhotos, match_photos
 from ...matchers.verification import THRESHOLDS
 from ...patches import cut
@@ -37,8 +37,8 @@ def opened(detector: str, model: str) -> tuple[Extractor, threading.Lock]:
 
 
 @lru_cache(maxsize=16)
-def opened_detector(detector: str, max_keypoints: int) -> Detector:
-    return open_detector(detector, max_keypoints=max_keypoints, upright=True)
+def opened_detector(detector: str, max_keypoints: int, spread: bool) -> Detector:
+    return open_detector(detector, max_keypoints=max_keypoints, upright=True, **({} if spread else {"spread": False}))
 
 
 class _Described:
@@ -70,7 +70,8 @@ class Memory:
         self.closed = closed
         self.names = None if example else (photos[0].name, photos[1].name)
         self.read_shown = False
-        self.detected: dict[tuple[str, str, int, int], Keypoints] = {}  # detector, shape, how many, side
+        # detector, shape, how many, spread, side
+        self.detected: dict[tuple[str, str, int, bool, int], Keypoints] = {}
         self.described: dict[tuple[str, str, int], _Described] = {}  # detector, model, side
 
     def side(self, image: Array) -> int:
@@ -88,7 +89,8 @@ class RememberingExtractor(Extractor):
         extract, self._lock = opened(choice.detector, choice.model)
         vars(self).update(vars(extract))  # all that was loaded is shared
         # Fewer keypoints are not the first of more, since they are spread: each number is looked for once.
-        self.detector = opened_detector(choice.detector, choice.keypoints)
+        self._spread = usual_spread(choice.detector, choice.geometry)
+        self.detector = opened_detector(choice.detector, choice.keypoints, self._spread)
         self.orientation = choice.orientation
         self.max_keypoints = choice.keypoints
         self.worked: set[str] = set()  # stages that were more than looking up
@@ -98,7 +100,7 @@ class RememberingExtractor(Extractor):
     def detect_upright(self, image: Array, mask: Array | None = None) -> Keypoints:
         self._memory.check()
         shape = usual_shape(self._choice.detector, self._choice.model)
-        key = self._choice.detector, shape, self.max_keypoints, self._memory.side(image)
+        key = self._choice.detector, shape, self.max_keypoints, self._spread, self._memory.side(image)
         if key not in self._memory.detected:
             self.worked.add("detect")
             self._memory.detected[key] = super().detect_upright(image)
