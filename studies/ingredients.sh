@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What each ingredient of `default` brings: HyNet from scratch, an equal number of patches a row, on one core.
-# Usage: studies/ingredients.sh SETS OUT [STEPS]      SETS holds open/ and rest/ (patch_sets.sh), and from the same scenes
+# Usage: studies/ingredients.sh SETS OUT [STEPS]      SETS holds, from the scenes of patch_sets.sh,
+#   open/, rest/               with the defaults of `hynet patches`
 #   open-mixed/, rest-mixed/   with --elliptic 0.5
 #   former/                    those of both that were there before the tourist photos
 # Run it again to go on where it stopped; run it twice at once, and the two share the rows:

@@ -16,6 +16,6 @@ for scene in "$1"/*/; do
   elif grep -qx "$name" <<<"$commercial"; then open+=("$scene")
   else rest+=("$scene"); fi
 done
-hynet patches "${open[@]}" --out "$2/open"
+hynet patches "${open[@]}" --out "$2/open" --elliptic 0.5 --max-keypoints 8000
 hynet patches "${chosen[@]}" --out "$2/choose" --hard-share 1 --max-keypoints 8000
 hynet patches "${rest[@]}" --out "$2/rest"

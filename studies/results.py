@@ -33,7 +33,6 @@ FEW_TO_CHOOSE_FROM = {
     "default": ("hynet `default`", ""),
     "default-float": ("hynet `default-float`", ""),
     "light": ("hynet `light`", ""),
-    "commercial": ("hynet `commercial`", ""),
     "opencv-rootsift": ("SIFT (OpenCV's, RootSIFT)", ""),
     "rootsift": ("RootSIFT, on our keypoints", ""),
     "weights/hardtfeat.pth": ("HardTFeat, on our keypoints", "its weights, torch"),
