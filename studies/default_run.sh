@@ -24,7 +24,7 @@ both() {  # two runs, each on its core: waits for both, and fails if one does
   "$2" & local second=$!
   wait "$first" && wait "$second"
 }
-mild() { run 0 mild --start-from "$start" --steps 1880 --schedule constant --jitter 0.5 --seed 1; }
+mild() { run 0 mild --start-from "$start" --steps 2132 --schedule constant --jitter 0.5 --seed 1; }
 strong() { run 1 strong --start-from "$start" --steps 625 --schedule constant --jitter 0.8 --seed 2; }
 last_mild() { run 0 last-mild --start-from "$out/mild.safetensors" --steps 1600 --jitter 0.6 --seed 3 --level 1; }
 last_strong() { run 1 last-strong --start-from "$out/middle.safetensors" --steps 900 --jitter 0.9 --seed 4 --level 1; }
@@ -32,4 +32,4 @@ mkdir -p "$out"
 both mild strong
 mean middle "$out/mild.safetensors" 0.6 "$out/strong.safetensors" 0.4
 both last_mild last_strong
-mean end "$out/last-mild.safetensors" 0.5 "$out/last-strong.safetensors" 0.5 --patches "$open"
+mean end "$out/last-mild.safetensors" 0.55 "$out/mild.safetensors" 0.35 "$out/last-strong.safetensors" 0.1 --patches "$open"
