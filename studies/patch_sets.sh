@@ -6,6 +6,7 @@
 # Usage: studies/patch_sets.sh PATH/TO/data/train OUT
 # patch_sets.json has what came out of the earlier two, `choose` and `train` (open and rest in one), with a fingerprint of each.
 set -euo pipefail
+if [ $# -ne 2 ]; then echo "usage: studies/patch_sets.sh PATH/TO/data/train OUT" >&2; exit 2; fi
 here=$(cd "$(dirname "$0")" && pwd)
 choosing=$(sed 's/#.*//' "$here/scenes_for_choosing.txt" | awk 'NF { print $1 }')
 commercial=$(awk -F, '$NF == "yes" { print $1 }' "$here/sources.csv")

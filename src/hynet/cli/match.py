@@ -75,8 +75,8 @@ def run(
         shape: Elliptical regions, for surfaces seen at an angle: affine-network, baumberg, none, or the path of a
             network. auto: affine-network for two photos with DoG keypoints, except for the model light; none for many.
         score_threshold: Drop keypoints with a lower score; by default the detector's usual threshold.
-        spread: Spread keypoints over the photo; --no-spread takes the strongest anywhere, as DoG does for --geometry
-            homography.
+        spread: Spread keypoints over the photo; --no-spread takes the strongest anywhere, as DoG always does for
+            two photos with --geometry homography.
         mask: Two pictures of the same size as the photos; there are no keypoints where they are black. For many photos,
             a folder of masks, that of a/b.jpg named a/b.jpg.png as in COLMAP.
         matcher: consensus (keeps matches that are probably correct, given their ratio and neighbours that moved alike),
