@@ -33,6 +33,7 @@ FEW_TO_CHOOSE_FROM = {
     "default": ("hynet `default`", ""),
     "default-float": ("hynet `default-float`", ""),
     "light": ("hynet `light`", ""),
+    "commercial": ("hynet `commercial`", ""),
     "opencv-rootsift": ("SIFT (OpenCV's, RootSIFT)", ""),
     "rootsift": ("RootSIFT, on our keypoints", ""),
     "weights/hardtfeat.pth": ("HardTFeat, on our keypoints", "its weights, torch"),
@@ -118,8 +119,7 @@ patches, 19 photos of two scenes of the challenge, 19 of Strecha's) and `weights
 is the paper's, else in a note under it. The command under a table says which rows were run.
 
 "Which to choose", "Patches: verification, matching, retrieval", "Photos of planes" and "Poses of two photos" are of
-today's weights and of what `hynet match` does; `before.safetensors` is `default` (3), which shipped before and was
-trained on other photos too. The other tables are older: their `default` and `default-float` are the weights that
+today's weights and of what `hynet match` does. The other tables are older: their `default` and `default-float` are the weights that
 shipped first, regions are round, matches where they were detected, and models as the mapper left them.
 
 What is missing: the real PhotoTour and HPatches releases, the challenge's whole scenes and the ETH benchmark's photos

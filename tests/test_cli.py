@@ -44,7 +44,7 @@ def shown(capsys, *args: str) -> str:
 def test_detectors_and_models_are_listed_where_they_are_chosen(command, capsys):
     said = shown(capsys, command)
     assert "What finds keypoints: dog, keynet, or the path" in said
-    assert "What describes keypoints: default, default-float, light, default-int8, commercial, sift, rootsift" in said
+    assert "What describes keypoints: default, default-float, light, commercial, default-int8, sift, rootsift" in said
 
 
 def test_help_of_training_begins_with_the_recipes(capsys):

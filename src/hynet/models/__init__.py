@@ -9,11 +9,11 @@ KINDS = {
     "default": "descriptor",
     "default-float": "descriptor",
     "light": "descriptor",
+    "commercial": "descriptor",
     "keynet": "detector",
     "shape": "shape",
 }
-# What `default` was called before it was in 8-bit integers, and before it was the model without licence doubts
-OTHER_NAMES = {"default-int8": "default", "commercial": "default"}
+OTHER_NAMES = {"default-int8": "default"}  # what `default` was called before it was in 8-bit integers
 IN_FLOATS = "-float"  # ends the name of the same network in floats, which shares its weights for torch
 
 

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The runs that `default` is the mean of: HyNet only on scenes whose stated licence allows commercial use, on two cores.
-# Usage: studies/default_run.sh OPEN START OUT      run it again to go on where it stopped
+# The runs that `commercial` is the mean of: HyNet only on scenes whose stated licence allows commercial use, on two cores.
+# Usage: studies/commercial_run.sh OPEN START OUT      run it again to go on where it stopped
 #   OPEN    of patch_sets.sh
 #   START   weights of an earlier run on OPEN alone; none of any other photos
 # Two runs at a constant rate differ in jitter; from them two more, with the term of one threshold, come to rest.
 set -euo pipefail
-if [ $# -ne 3 ]; then echo "usage: studies/default_run.sh OPEN START OUT" >&2; exit 2; fi
+if [ $# -ne 3 ]; then echo "usage: studies/commercial_run.sh OPEN START OUT" >&2; exit 2; fi
 here=$(cd "$(dirname "$0")" && pwd)
 open=$1 start=$2 out=$3
 run() {  # CORE NAME, and what differs
