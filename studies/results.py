@@ -118,10 +118,10 @@ patches, 19 photos of two scenes of the challenge, 19 of Strecha's) and `weights
 `constant` know nothing: a protocol that likes them is broken. The paper's numbers stand in a table only where the data
 is the paper's, else in a note under it. The command under a table says which rows were run.
 
-"Which to choose" and "Poses of two photos" are of today's weights and of what `hynet match` does; "Photos of planes" was
-made before refinement looked around. The other tables are older: their `default` and `default-float` are the weights that
-shipped first, regions are round, matches where they were detected, and models as the mapper left them. Of `default` and
-`commercial` the [cards](cards.md) have today's figures on patches and planes.
+"Which to choose" and "Poses of two photos" are of today's weights and of what `hynet match` does; "Photos of planes"
+was made before refinement looked around. The other tables are older: their `default` and `default-float` are the
+weights that shipped first, regions are round, matches where they were detected, and models as the mapper left them. Of
+`default` and `commercial` the [cards](cards.md) have today's figures on patches and planes.
 
 What is missing: the real PhotoTour and HPatches releases, the challenge's whole scenes and the ETH benchmark's photos
 at full size are not on this machine. `hynet evaluate` reads all of them.
