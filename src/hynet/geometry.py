@@ -254,7 +254,7 @@ def relative_pose(
         {},
     )
     inliers = np.asarray(info["inliers"], bool)
-    return (Pose(found.R, found.t), inliers) if inliers.any() else (None, inliers)
+    return (_of_unit_length(found), inliers) if inliers.any() else (None, inliers)
 
 
 def shared_focal(
@@ -281,7 +281,12 @@ def shared_focal(
     )
     inliers, focal = np.asarray(info["inliers"], bool), float(found.camera1.focal())
     sound = inliers.any() and np.isfinite(focal) and focal > 0
-    return (Pose(found.pose.R, found.pose.t) if sound else None), focal, inliers
+    return (_of_unit_length(found.pose) if sound else None), focal, inliers
+
+
+def _of_unit_length(found: Any) -> Pose:
+    """PoseLib's pose, whose translation leaves unit length a little with every step of its refinement."""
+    return Pose(found.R, found.t / np.linalg.norm(found.t))
 
 
 def _cauchy(scale: float) -> dict[str, object]:

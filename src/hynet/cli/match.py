@@ -150,7 +150,7 @@ def run(
         orientation=orientation,
         shape=shape,
         score_threshold=score_threshold,
-        spread=spread,
+        spread=None if spread else False,  # a flag has no third state, so --spread leaves it as usual
         masks=(mask[0], mask[1]) if mask else None,
         matcher=matcher,
         ratio=ratio,

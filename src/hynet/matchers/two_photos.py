@@ -149,7 +149,7 @@ def match_photos(
     orientation: str = "auto",
     shape: str | Path = "auto",
     score_threshold: float | None = None,
-    spread: bool = True,
+    spread: bool | None = None,
     masks: tuple[Photo, Photo] | None = None,
     matcher: str | Path | Matcher = "consensus",
     ratio: float | None = None,
@@ -170,7 +170,7 @@ def match_photos(
     orientation: "auto" takes the photos as upright unless orienting every keypoint gives more inliers.
     shape: elliptic regions: "affine-network", "baumberg", "none", or the path of a network such as AffNet; "auto":
         "affine-network" for DoG keypoints, but not for the model `light`, which is there to be fast.
-    spread: keypoints over the photo, instead of the strongest anywhere; for a homography, DoG takes the strongest.
+    spread: keypoints over the photo, instead of the strongest anywhere; None: unless they are of DoG, for a homography.
     refine: align the patches of every match, so that it is located more exactly than the detector does.
     geometry: as for `verify`, or "none" to keep all matches.
     focal: focal length in pixels, of both photos or of each; None: by EXIF, where the photos are files that tell it.
@@ -182,6 +182,8 @@ def match_photos(
         raise BadInput("model is a name or a path; give a descriptor as extractor=hynet.Extractor(descriptor=...).")
     if shape == "auto":
         shape = "none" if affine or extractor is not None else usual_shape(detector, model)
+    if spread is None:
+        spread = extractor is not None or usual_spread(detector, geometry)
     settings = Settings(
         str(detector),
         str(model),
@@ -191,7 +193,7 @@ def match_photos(
         orientation=orientation,
         shape=str(shape),
         score_threshold=score_threshold,
-        spread=spread and (extractor is not None or usual_spread(detector, geometry)),
+        spread=spread,
         extractor=str(extractor) if isinstance(extractor, str | Path) else None,
         device=device,
     )
