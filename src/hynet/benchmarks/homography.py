@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -28,7 +27,7 @@ from ..types import Array, Features, Matches, Progress, silent
 from .harness import comparing
 from .harness.contestants import Model
 from .harness.evaluation import Curves, Evaluation
-from .harness.methods import REFINED, Method, Setting, key, open_methods
+from .harness.methods import REFINED, KeypointOptions, Method, Setting, key, open_methods
 
 PIXELS = range(1, 11)  # thresholds of the mean matching accuracy
 CORNERS = (3, 5, 10)  # thresholds of the corner error, in pixels
@@ -44,19 +43,11 @@ BY_KIND = ("mma3", "auc5")
 
 
 @dataclass(frozen=True)
-class HomographyOptions:
-    """Whose keypoints, and how many."""
+class HomographyOptions(KeypointOptions):
+    """Whose keypoints, and how exactly their matches are located."""
 
-    detector: tuple[str, ...] = ("dog",)  # finds keypoints for patch descriptors; each additional one adds rows
-    max_keypoints: int = 2048  # maximum per photo
-    upright: bool = False  # short for orientation upright
-    # for patch descriptors: keypoints rotated to the dominant gradient direction (gradient) or not (upright); auto:
-    # upright, but gradient in a folder where some photos are rotated relative to others
-    orientation: Literal["auto", "upright", "gradient"] = "auto"
-    shape: str = "none"  # for patch descriptors: none, baumberg, affine-network, or the path of a network
     spread: bool = False  # DoG keypoints spread over the photo, instead of the strongest anywhere; a plane needs none
     refine: bool = True  # locate matches more exactly by aligning patches, as `hynet match` does; other papers do not
-    features: tuple[Path, ...] = ()  # features files in hloc's layout, one row each
     against: str | None = None  # the method to compare the others with; by default rootsift, or the first
 
 
@@ -66,14 +57,7 @@ def evaluate(
     """Mean matching accuracy, homography accuracy and correct matches on image sequences with H_1_k."""
     found = sequences.load(data)
     photos = [photo for sequence in found for photo in sequence.photos]
-    setting = Setting(
-        options.detector,
-        options.max_keypoints,
-        options.upright,
-        options.orientation,
-        options.shape,
-        spread=options.spread,
-    )
+    setting = options.setting(spread=options.spread)
     methods = open_methods(models, setting, files=options.features, photos=photos)
     rival = comparing.rival([method.name for method in methods], options.against)
     samples: dict[str, list[dict[str, Array]]] = {}  # method -> sequence -> column -> (pairs,)

@@ -29,7 +29,7 @@ from ...types import Array, Progress, silent
 from ..harness import comparing, papers
 from ..harness.contestants import Model
 from ..harness.evaluation import Evaluation
-from ..harness.methods import Method, Setting, open_methods
+from ..harness.methods import KeypointOptions, Method, Setting, open_methods
 from ..harness.sanity import SANITY
 from . import paper, published
 from .published import Given
@@ -77,20 +77,13 @@ Protocol = Literal["published", "ours"]
 
 
 @dataclass(frozen=True)
-class EthOptions:
+class EthOptions(KeypointOptions):
     """Whose keypoints, how many, and where the models go."""
 
     # `published` is the benchmark's own pipeline (its keypoints, pairs and cameras where given, COLMAP unchanged);
     # `ours` uses the true camera where it is known, and runs one more, robust bundle adjustment on every model.
     protocol: Protocol = "published"
-    detector: tuple[str, ...] = ("dog",)  # finds keypoints for patch descriptors; each additional one adds rows
     max_keypoints: int = 8192  # maximum per photo
-    upright: bool = False  # short for orientation upright
-    # for patch descriptors: keypoints rotated to the dominant gradient direction (gradient) or not (upright); auto:
-    # upright, but gradient in a folder where some photos are rotated relative to others
-    orientation: Literal["auto", "upright", "gradient"] = "auto"
-    shape: str = "none"  # for patch descriptors: none, baumberg, affine-network, or the path of a network
-    features: tuple[Path, ...] = ()  # features files in hloc's layout, one row each
     # A folder for the models themselves, to inspect with `hynet doctor` and `hynet view`; by default the cache.
     work: Path | None = None
 
@@ -102,15 +95,7 @@ def evaluate(models: Sequence[Model], data: Path, options: EthOptions, progress:
     photos = [photo for scene in found for photo in name_photos(scene.folder).values()]
     given = {scene.name: published.given(scene.folder) for scene in found if options.protocol == "published"}
     brought = {photo: file for scene in given.values() for photo, file in scene.keypoints.items()}
-    setting = Setting(
-        options.detector,
-        options.max_keypoints,
-        options.upright,
-        options.orientation,
-        options.shape,
-        given=brought,
-        read_given=published.read_keypoints if brought else None,
-    )
+    setting = options.setting(given=brought, read_given=published.read_keypoints if brought else None)
     methods = open_methods(models, setting, files=options.features, photos=photos)
     if matched := next((method.name for method in methods if method.matcher is not None), None):
         raise BadInput(f"eth matches all features by nearest neighbours; leave out {matched}, or its matcher.")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -64,6 +64,24 @@ class Setting:
             f"Patch descriptors: the same {turned} keypoints of {' and of '.join(self.detectors)}, at most "
             f"{self.max_keypoints:,} per photo{spread}{shaped}. Others find their own, as many."
         )
+
+
+@dataclass(frozen=True)
+class KeypointOptions:
+    """Whose keypoints, and how many: options of the benchmarks that start from photos."""
+
+    detector: tuple[str, ...] = ("dog",)  # finds keypoints for patch descriptors; each additional one adds rows
+    max_keypoints: int = 2048  # maximum per photo
+    upright: bool = False  # short for orientation upright
+    # for patch descriptors: keypoints rotated to the dominant gradient direction (gradient) or not (upright); auto:
+    # upright, but gradient in a folder where some photos are rotated relative to others
+    orientation: Literal["auto", "upright", "gradient"] = "auto"
+    shape: str = "none"  # for patch descriptors: none, baumberg, affine-network, or the path of a network
+    features: tuple[Path, ...] = ()  # features files in hloc's layout, one row each
+
+    def setting(self, **more: Any) -> Setting:
+        """What methods share by these options; more: other fields of it."""
+        return Setting(self.detector, self.max_keypoints, self.upright, self.orientation, self.shape, **more)
 
 
 @dataclass(frozen=True)

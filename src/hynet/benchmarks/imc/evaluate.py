@@ -23,7 +23,7 @@ from ...types import Array, Progress, silent
 from ..harness import comparing
 from ..harness.contestants import Model
 from ..harness.evaluation import Curves, Evaluation
-from ..harness.methods import REFINED, Method, Setting, open_methods
+from ..harness.methods import REFINED, KeypointOptions, Method, open_methods
 from . import averaging, multiview, paper, stereo
 from .averaging import Samples
 
@@ -45,16 +45,11 @@ class _Measured:
 
 
 @dataclass(frozen=True)
-class ImcOptions:
+class ImcOptions(KeypointOptions):
     """Which task, whose keypoints, and how they are matched."""
 
     task: Task = "stereo"  # pairs of photos; models from bags of 5, 10 and 25; or both tasks and their average
-    detector: tuple[str, ...] = ("dog",)  # finds keypoints for patch descriptors; each additional one adds rows
     max_keypoints: int = 2048  # maximum per photo; 2,048 and 8,000 are the challenge's
-    upright: bool = False  # short for orientation upright
-    # for patch descriptors: keypoints rotated to the dominant gradient direction (gradient) or not (upright); auto:
-    # upright, but gradient in a folder where some photos are rotated relative to others
-    orientation: Literal["auto", "upright", "gradient"] = "auto"
     # for patch descriptors: none, baumberg, affine-network, or the path of a network; auto: for stereo with DoG
     # keypoints affine-network, the same for every model, and none otherwise
     shape: str = "auto"
@@ -68,7 +63,6 @@ class ImcOptions:
     known_cameras: bool = False  # stereo: fit the essential matrix with the true cameras, unlike the challenge
     seeds: int = 1  # stereo: number of times each pair is fitted; scores are averaged
     bags: int | None = None  # multiview: maximum number of bags of each size; by default 100, 50 and 25
-    features: tuple[Path, ...] = ()  # features files in hloc's layout, one row each
     against: str | None = None  # the method to compare the others with; by default rootsift, or the first
 
 
@@ -85,9 +79,7 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
     found = scenes.load(data)
     photos = [view.photo for scene in found for view in scene.views.values()]
     shape = "none" if options.shape == "auto" and task != "stereo" else options.shape
-    setting = Setting(
-        options.detector, options.max_keypoints, options.upright, options.orientation, shape, spread=options.spread
-    )
+    setting = replace(options.setting(spread=options.spread), shape=shape)
     methods = open_methods(models, setting, files=options.features, photos=photos)
     if options.matcher == "consensus":
         if ratio is not None:
