@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import images
 from ..detectors.affine_network import LOOKED_AT
@@ -14,9 +14,12 @@ from ..errors import need
 from ..system.files import make_folder
 from ..system.locks import alone
 from ..training.run import check_apart, load_sets, load_validation
-from ..training.shape_settings import SHAPE
+from ..training.shape_settings import JOINT, SHAPE, ShapeConfig
 from . import Report
 from .progress import bar
+
+if TYPE_CHECKING:
+    from ..training.shape import Learning, TrainedShape
 
 
 def keynet(
@@ -92,10 +95,8 @@ def shape(
     need("torch", "train", "training")
     from ..detectors import affnet
     from ..export import affine_network
-    from ..training import shape as training
+    from ..training.shape import ShapeLearning
 
-    given: dict[str, Any] = {"steps": steps, "minutes": minutes}
-    lengths = given if any(length is not None for length in given.values()) else {}
     config = replace(
         SHAPE,
         descriptor=descriptor,
@@ -105,28 +106,106 @@ def shape(
         start_from=None if start_from is None else str(start_from),
         validate_minutes=validate_minutes,
         seed=seed,
-        **lengths,
+        **_lengths(steps, minutes),
     )
+    ended = _train(ShapeLearning, config, data, out, validate, resume)
+    exported = out / "shape.onnx"
+    affine_network.export(affnet.load(ended.checkpoint), exported, {"support": f"{LOOKED_AT:.4g}"})
+    told = asdict(ended) | {"checkpoint": str(ended.checkpoint), "file": str(exported)}
+    return Report(f"{ended.steps} steps -> {exported}{_errors(ended)}", told)
+
+
+def joint(
+    *,
+    data: list[Path],
+    out: Path,
+    validate: tuple[Path, ...] = (),
+    minutes: float | None = None,
+    steps: int | None = None,
+    descriptor: str = JOINT.descriptor,
+    start_from: str = "shape",
+    tilt: float = JOINT.tilt,
+    pairs_per_batch: int = JOINT.pairs_per_batch,
+    learning_rate: float = JOINT.learning_rate,
+    validate_minutes: float = 10.0,
+    seed: int = 0,
+    resume: bool = False,
+) -> Report:
+    """Train a network for affine shapes and a descriptor together, by the descriptor's loss, both from trained weights.
+
+    Example: hynet train joint --data set/ --validate other/ --out run/ --minutes 45
+
+    Args:
+        data: one or more patch sets to train on, mixed.
+        out: the run folder; `--model` takes the descriptor.safetensors in it, `--shape` the shape.onnx.
+        validate: patch sets whose FPR@95 under warps chooses the best weights; it is reported for round regions too.
+        minutes: training time; by default 45, if steps are not given either.
+        steps: number of training steps, in place of minutes.
+        descriptor: the descriptor to start from, by name or path.
+        start_from: the network for affine shapes to start from, by path; by default the one that ships.
+        tilt: maximum elongation of a region by a warp, length over width.
+        pairs_per_batch: pairs per batch, two patches each; every second one is left round and unwarped.
+        learning_rate: peak learning rate.
+        validate_minutes: minutes between validations.
+        seed: random seed of pairs and warps.
+        resume: continue the run in that folder, as if it had not stopped.
+    """
+    need("torch", "train", "training")
+    from ..detectors import affnet
+    from ..export import affine_network
+    from ..training import card, checkpoints
+    from ..training.joint import JointLearning
+
+    config = replace(
+        JOINT,
+        descriptor=descriptor,
+        start_from=start_from,
+        tilt=tilt,
+        pairs_per_batch=pairs_per_batch,
+        learning_rate=learning_rate,
+        validate_minutes=validate_minutes,
+        seed=seed,
+        **_lengths(steps, minutes),
+    )
+    ended = _train(JointLearning, config, data, out, validate, resume)
+    weights, shapes = out / "descriptor.safetensors", out / "shape.onnx"
+    card.share(out, weights)
+    network = affnet.from_state(checkpoints.part(checkpoints.read(ended.checkpoint)["network"], "shape"))
+    affine_network.export(network, shapes, {"support": f"{LOOKED_AT:.4g}"})
+    told = asdict(ended) | {"checkpoint": str(ended.checkpoint), "descriptor": str(weights), "shape": str(shapes)}
+    return Report(f"{ended.steps} steps -> {weights} and {shapes}{_errors(ended)}", told)
+
+
+def _lengths(steps: int | None, minutes: float | None) -> dict[str, Any]:
+    """The one that is given takes the place of the recipe's."""
+    return {} if steps is None and minutes is None else {"steps": steps, "minutes": minutes}
+
+
+def _train(
+    learns: type[Learning], config: ShapeConfig, data: list[Path], out: Path, validate: tuple[Path, ...], resume: bool
+) -> TrainedShape:
+    from ..training import shape as training
+
     check_apart(data, validate, "Validate on another set.")
     with bar() as progress:
-        ended = training.train(
+        return training.train(
             config,
             load_sets(data, training.PATCH, progress),
             out,
+            learns=learns,
             validate={str(root): load_validation(root, training.PATCH) for root in validate},
             resume=resume,
             watch=_tell,
             bar=progress,
         )
-    exported = out / "shape.onnx"
-    affine_network.export(affnet.load(ended.checkpoint), exported, {"support": f"{LOOKED_AT:.4g}"})
-    found = [
+
+
+def _errors(ended: TrainedShape) -> str:
+    return "".join(
         f"\nFPR@95 on {name} under warps: {error:.2f}% with shapes, {ended.round[name]:.2f}% round, "
         f"{ended.unwarped[name]:.2f}% without warps"
         for name, error in ended.validation.items()
-    ]
-    told = asdict(ended) | {"checkpoint": str(ended.checkpoint), "file": str(exported)}
-    return Report(f"{ended.steps} steps -> {exported}{''.join(found)}", told)
+    )
 
 
 def _tell(line: Mapping[str, Any]) -> None:
@@ -148,4 +227,5 @@ class OtherRecipe:
 OTHER_RECIPES = {
     "keynet": OtherRecipe("the Key.Net detector, from photos alone", "keynet", keynet),
     "shape": OtherRecipe("affine shapes of keypoints, from patch sets", "affnet", shape),
+    "joint": OtherRecipe("affine shapes and a descriptor together, both from trained weights", "affnet, hynet", joint),
 }

@@ -40,7 +40,9 @@ def share(run_folder: Path, file: Path, sources: Path | None = None) -> Shared:
     content = checkpoints.read(source)
     about, position = content["about"], content["position"]
     bill = [] if sources is None else _bill(about, sources)
-    weights = {name: value.contiguous() for name, value in content["network"].items()}
+    trained = content["network"]
+    described = checkpoints.part(trained, "descriptor") if about["recipe"] == "joint" else trained
+    weights = {name: value.contiguous() for name, value in described.items()}
     with whole(file) as temporary:
         save_file(weights, temporary, metadata={"format": "pt", "recipe": about["recipe"]})
     card = file.with_suffix(".md")
@@ -80,7 +82,7 @@ def _bill(about: Mapping[str, Any], sources: Path) -> list[str]:
     """Every scene; other models that the run learnt from have scenes of their own."""
     sets = {Path(root): one["patches"] for root, one in about["data"].items()}
     lines = materials.bill_of_materials(materials.training_scenes(sets), materials.read_sources(sources))
-    others = [about["config"].get(role) for role in ("start_from", "teacher")]
+    others = [about["config"].get(role) for role in ("start_from", "teacher", "descriptor")]
     more = [f"It learnt from `{name}` as well, whose own data belong to this bill." for name in others if name]
     return ["## Bill of materials", "", *lines, "", *more, *([""] if more else [])]
 

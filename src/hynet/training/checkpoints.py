@@ -104,6 +104,12 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
+def part(weights: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:
+    """Of a run that trained two networks, the weights of one, "shape" or "descriptor", under its own keys."""
+    prefix = f"{name}."
+    return {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
+
+
 def about(recipe: str, config: Any, data: Mapping[str, PatchSet]) -> dict[str, Any]:
     """What a run is, for run.json, model cards and every checkpoint."""
     return {

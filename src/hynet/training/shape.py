@@ -1,7 +1,8 @@
 """Train the network that gives keypoints affine shapes, as AffNet was (Mishkin et al., ECCV 2018).
 
 Patches of pairs are warped at random. The network looks at each and answers a shape, the patch is sampled once more
-through both, and a frozen descriptor's loss says how well it is found again. Only the network learns.
+through both, and a frozen descriptor's loss says how well it is found again. Only the network learns; in `joint.py`,
+the descriptor learns with it.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, ClassVar, Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from ..descriptors import loading
 from ..descriptors.layers import Network
 from ..detectors import affnet
+from ..detectors.affine_network import REGION
 from ..detectors.affnet import AffNet
 from ..errors import BadInput
 from ..losses import LossTerms
 from ..system.machine import keep_memory_mapped
 from ..types import PatchSet, Progress, silent
 from . import checkpoints
-from .batches import batches, seed_of
+from .batches import Batch, batches, seed_of
 from .checkpoints import BEST, LAST, State
 from .configuration import learning_rate, progress
 from .logbook import Watch, unwatched
@@ -51,11 +54,46 @@ class TrainedShape:
     unwarped: Mapping[str, float]  # with round regions and no warps: what shapes may hope for
 
 
+class Learning(Protocol):
+    """What a run trains, and by which loss."""
+
+    recipe: ClassVar[str]
+    region: ClassVar[float]  # of a patch's width: what is described
+    state: State[Any]
+
+    def __init__(self, config: ShapeConfig) -> None: ...
+
+    def loss(self, batch: Batch, warps: Tensor) -> LossTerms:
+        """Of a batch whose 2N patches are warped."""
+
+    def averaged(self) -> tuple[AffNet, Network]:
+        """The networks that are validated: of shapes, and of what is in them."""
+
+
+class ShapeLearning:
+    """The network learns, by AffNet's loss; the descriptor does not."""
+
+    recipe: ClassVar[str] = "shape"
+    region: ClassVar[float] = REGION
+
+    def __init__(self, config: ShapeConfig) -> None:
+        self.state = start(config)
+        self._descriptor = frozen(config.descriptor)
+        self._network, self._describe = quick(self.state.network, config), quick(self._descriptor, config)
+
+    def loss(self, batch: Batch, warps: Tensor) -> LossTerms:
+        return loss_of(self._network, self._describe, batch, warps)
+
+    def averaged(self) -> tuple[AffNet, Network]:
+        return self.state.averaged, self._descriptor
+
+
 def train(
     config: ShapeConfig,
     data: Mapping[str, PatchSet],
     out: str | Path,
     *,
+    learns: type[Learning] = ShapeLearning,
     validate: ValidationSets | None = None,
     resume: bool = False,
     watch: Watch = unwatched,
@@ -64,16 +102,15 @@ def train(
     """Train on the named sets of 64-pixel patches, into a run folder; `watch` is shown every line of the log."""
     keep_memory_mapped()
     out, validate = Path(out), validate or {}
-    about = checkpoints.about("shape", config, data)
-    descriptor = frozen(config.descriptor)
-    state = start(config)
+    about = checkpoints.about(learns.recipe, config, data)
+    learning = learns(config)
+    state = learning.state
     if checkpoint := previous(out, about, resume):
         state.restore(checkpoint)
     mixture, now = mix(list(data.values())), state.position
     per_epoch = batches_per_epoch(mixture, config.pairs_per_batch, config.pairs_per_epoch)
-    network, describe = quick(state.network, config), quick(descriptor, config)
-    unwarped = replace(config, tilt=1.0, turn=0.0)
-    untrained = [errors(each, descriptor, None, validate) for each in (config, unwarped)]
+    before, unwarped = frozen(config.descriptor), replace(config, tilt=1.0, turn=0.0)
+    untrained = [errors(each, None, before, validate, learning.region) for each in (config, unwarped)]
     clock = saved = validated = time.perf_counter()
 
     with writing(out, about, now.step, watch) as log, stop_signals() as stopped:
@@ -84,7 +121,7 @@ def train(
                 break
             torch.manual_seed(seed_of(config.seed, now.step))  # for dropout
             warps = warps_of(config, now.step + 1, 2 * config.pairs_per_batch)
-            terms = loss_of(network, describe, batch, warps)
+            terms = learning.loss(batch, warps)
             check_finite(terms, batch, now.step, out)
             step(state, terms.total, learning_rate(config, done))
             now.step += 1
@@ -92,14 +129,14 @@ def train(
             if now.step % config.log_every == 0:
                 log(_line(config, state, terms, done))
             if validate and due(config.validate_minutes, validated, now.step % per_epoch == 0):
-                now.validation = errors(config, descriptor, state.averaged, validate)
+                now.validation = errors(config, *learning.averaged(), validate, learning.region)
                 keep_best(state, out, about, log)
                 validated = time.perf_counter()
             if due(config.checkpoint_minutes, saved):
                 save(out / LAST, state.content(), about)
                 saved = time.perf_counter()
         if validate and not stopped and now.validated_step != now.step:
-            now.validation = errors(config, descriptor, state.averaged, validate)
+            now.validation = errors(config, *learning.averaged(), validate, learning.region)
             keep_best(state, out, about, log)
         save(out / LAST, state.content(), about)
     if stopped:
@@ -132,7 +169,7 @@ def frozen(name_or_path: str) -> Network:
     return network.eval().requires_grad_(False).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
-def _line(config: ShapeConfig, state: State[AffNet], terms: LossTerms, done: float) -> dict[str, float]:
+def _line(config: ShapeConfig, state: State[Any], terms: LossTerms, done: float) -> dict[str, float]:
     now = state.position
     return {
         "step": now.step,

@@ -1,8 +1,8 @@
-"""What a run of the recipe `shape` is: the settings of any run, and those of its warps. Without torch."""
+"""What runs of the recipes `shape` and `joint` are: the settings of any run, and those of its warps. Without torch."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 
 from ..errors import BadInput
@@ -13,7 +13,7 @@ from .configuration import TrainConfig
 class ShapeConfig(TrainConfig):
     """Pairs, light, schedule and length are as in any run; settings of other networks and losses are not used."""
 
-    descriptor: str = "light"  # the descriptor whose loss is minimised, by name or path; it is not trained
+    descriptor: str = "light"  # what describes the patches, by name or path; only `joint` trains it
     tilt: float = 2.5  # maximum stretch by a warp, length over width
     turn: float = 0.1  # maximum rotation by a warp, in radians
 
@@ -42,4 +42,26 @@ SHAPE = ShapeConfig(
     precision="auto",
     validate_minutes=10.0,
     checkpoint_minutes=3.0,
+)
+
+# Warps are milder, since patches are described in their full width; the rest is what `commercial` was trained with at
+# the end, since both networks have been trained before.
+JOINT = replace(
+    SHAPE,
+    network="joint",
+    start_from="shape",
+    descriptor="default",
+    loss="hynet",
+    sosr=1.0,
+    level=1.0,
+    pairs_per_batch=256,
+    learning_rate=0.002,
+    average=0.998,
+    tilt=1.6,
+    dropout=0.1,
+    jitter=0.6,
+    light=0.2,
+    blur=0.2,
+    noise=0.1,
+    jpeg=0.1,
 )

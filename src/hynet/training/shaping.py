@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from ..detectors.affine_network import REGION
 from ..detectors.affnet import AffNet
 from ..losses import LossTerms, hardnegc
 from ..types import Array
@@ -50,7 +51,9 @@ def quick(module: nn.Module, config: ShapeConfig) -> Work:
     return run
 
 
-def errors(config: ShapeConfig, descriptor: Work, network: AffNet | None, sets: ValidationSets) -> dict[str, float]:
+def errors(
+    config: ShapeConfig, network: AffNet | None, descriptor: nn.Module, sets: ValidationSets, region: float = REGION
+) -> dict[str, float]:
     """FPR@95 in percent of every set under warps that are the same each time, in predicted shapes or round."""
 
     @torch.inference_mode()
@@ -59,15 +62,15 @@ def errors(config: ShapeConfig, descriptor: Work, network: AffNet | None, sets: 
         warps = warps_of(config, VALIDATION, len(patches))
         for some, their in zip(torch.from_numpy(patches).split(AT_ONCE), warps.split(AT_ONCE), strict=True):
             pixels = some[:, None].float()
-            rows.append(descriptor(sampled(pixels, shaped(network, pixels, their))))
+            rows.append(descriptor(sampled(pixels, shaped(network, pixels, their), region)))
         return nn.functional.normalize(torch.cat(rows)).numpy()
 
-    with _evaluating(network):
+    with _evaluating(descriptor), _evaluating(network):
         return {name: validation_error(describe, *some) for name, some in sets.items()}
 
 
 @contextmanager
-def _evaluating(network: AffNet | None) -> Iterator[None]:
+def _evaluating(network: nn.Module | None) -> Iterator[None]:
     was_training = network is not None and network.training
     if network is not None:
         network.eval()

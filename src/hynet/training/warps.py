@@ -38,9 +38,9 @@ def upright(A: Tensor) -> Tensor:
     return _matrices(first, 0 * a, (a * c + b * d) / first, area / first) / area.sqrt()[:, None, None]
 
 
-def sampled(patches: Tensor, frames: Tensor) -> Tensor:
-    """What frames (M, 2, 2) show of the middle of patches (M, 1, S, S): (M, 1, 32, 32)."""
-    theta = torch.cat([REGION * frames, torch.zeros_like(frames[:, :, :1])], 2)
+def sampled(patches: Tensor, frames: Tensor, region: float = REGION) -> Tensor:
+    """What frames (M, 2, 2) show of the middle of patches (M, 1, S, S), `region` of their width: (M, 1, 32, 32)."""
+    theta = torch.cat([region * frames, torch.zeros_like(frames[:, :, :1])], 2)
     grid = affine_grid(theta, [len(patches), 1, SIDE, SIDE], align_corners=False)
     return grid_sample(patches, grid, mode="bilinear", padding_mode="border", align_corners=False)
 

@@ -1,0 +1,66 @@
+"""Train the network for affine shapes and the descriptor together, both by the descriptor's loss.
+
+Patches are used as `hynet match` uses them: the network looks at the middle of a warped patch, and all of it is
+described in the shape that it predicts. Every second pair is left round and unwarped, so that the descriptor still
+serves round regions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ..descriptors.layers import Network
+from ..detectors import affnet
+from ..detectors.affine_network import SHIPPED
+from ..detectors.affnet import AffNet
+from ..losses import LossTerms
+from .batches import Batch
+from .checkpoints import State
+from .loop import loss_of
+from .setup import loss_function, optimiser_of, tiled
+from .shape import frozen
+from .shape_settings import ShapeConfig
+from .shaping import quick, shaped
+from .warps import sampled
+
+
+class Joint(nn.Module):
+    """Both networks, as checkpoints of such a run hold them."""
+
+    def __init__(self, shape: AffNet, descriptor: Network) -> None:
+        super().__init__()
+        self.shape, self.descriptor = shape, descriptor
+
+
+class JointLearning:
+    """Both networks learn, from the weights that the config names."""
+
+    recipe: ClassVar[str] = "joint"
+    region: ClassVar[float] = 1.0
+
+    def __init__(self, config: ShapeConfig) -> None:
+        assert config.start_from is not None  # as JOINT has it
+        shape = affnet.load(SHIPPED.with_suffix(".safetensors") if config.start_from == "shape" else config.start_from)
+        descriptor = frozen(config.descriptor).requires_grad_()
+        for part in descriptor.modules():
+            if isinstance(part, nn.Dropout):
+                part.p = config.dropout
+        network = Joint(shape.to(memory_format=torch.channels_last), descriptor)  # type: ignore[call-overload]
+        self.state = State(network.train(), optimiser_of(config, network), config.average)
+        self._loss = loss_function(config)
+        self._shape, self._descriptor = quick(shape, config), tiled(descriptor, config, self._loss)
+
+    def loss(self, batch: Batch, warps: Tensor) -> LossTerms:
+        patches = torch.cat([batch.anchors, batch.positives])
+        frames = shaped(self._shape, patches, warps)
+        left_round = (torch.arange(len(frames)) % len(batch.anchors) % 2 == 0)[:, None, None]
+        frames = torch.where(left_round, torch.eye(2), frames)
+        anchors, positives = sampled(patches, frames, self.region).chunk(2)
+        return loss_of(self._descriptor, replace(batch, anchors=anchors, positives=positives), self._loss)
+
+    def averaged(self) -> tuple[AffNet, Network]:
+        return self.state.averaged.shape, self.state.averaged.descriptor

@@ -1,0 +1,114 @@
+"""Shapes and a descriptor trained together: both learn, a run goes on when stopped, and both parts are used."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+import hynet
+from conftest import train_whole_and_cut, write_set
+from hynet.cli import main
+from hynet.datasets import synthetic
+from hynet.detectors.affine_network import AffineNetwork
+
+torch = pytest.importorskip("torch")
+from hynet.training import checkpoints, joint, shape, warps  # noqa: E402
+from hynet.training.shape_settings import JOINT  # noqa: E402
+
+TINY = replace(
+    JOINT,
+    descriptor="light",
+    dropout=0.0,
+    minutes=None,
+    steps=4,
+    pairs_per_batch=8,
+    log_every=1,
+    checkpoint_minutes=0.0,
+)
+
+
+@pytest.fixture(scope="module")
+def patches():
+    return synthetic.patch_set(60, 4, seed=1)
+
+
+def first_batch(patches):
+    made = shape.batches(shape.mix([patches]), TINY, first=0, per_epoch=2, device="cpu", size=shape.PATCH)
+    warp = warps.random_warps(2 * TINY.pairs_per_batch, torch.Generator().manual_seed(0), TINY.tilt, TINY.turn)
+    return next(made), warp
+
+
+def test_both_networks_learn_to_find_patches_again(patches):
+    learning, batch = joint.JointLearning(TINY), first_batch(patches)
+    before = {name: value.clone() for name, value in learning.state.network.named_parameters()}
+    totals = []
+    for _ in range(20):
+        terms = learning.loss(*batch)
+        totals.append(float(terms.total.detach()))
+        shape.step(learning.state, terms.total, 0.0005)
+    assert np.mean(totals[-3:]) < 0.8 * np.mean(totals[:3])
+    moved = {name for name, value in learning.state.network.named_parameters() if not torch.equal(value, before[name])}
+    assert moved == before.keys()
+
+
+def test_every_second_pair_is_described_as_it_is(patches, monkeypatch):
+    seen = []
+
+    def sampled(patches, frames, region):
+        seen.append((frames, region))
+        return warps.sampled(patches, frames, region)
+
+    monkeypatch.setattr(joint, "sampled", sampled)
+    joint.JointLearning(TINY).loss(*first_batch(patches))
+    [(frames, region)] = seen
+    assert region == 1  # all of a patch, as `hynet match` describes it
+    for side in frames.detach().chunk(2):  # anchors, positives
+        round_ones = (side == torch.eye(2)).all(dim=2).all(dim=1)
+        assert round_ones.tolist() == [True, False] * 4
+
+
+def test_a_run_that_was_stopped_goes_on_with_the_same_bits(tmp_path, patches):
+    train = partial(shape.train, learns=joint.JointLearning)
+    whole, cut = train_whole_and_cut(TINY, patches, tmp_path, train)
+    one, other = (checkpoints.read(run / "last.pt") for run in (whole, cut))
+    for part in ("network", "trained"):
+        assert all(torch.equal(one[part][name], other[part][name]) for name in one[part])
+
+
+def test_the_command_writes_a_descriptor_and_shapes_to_match_with(tmp_path, capsys):
+    write_set(tmp_path / "set", 60, seed=1)
+    write_set(tmp_path / "other", 20, seed=5)
+    asked = f"train joint --data {tmp_path}/set --validate {tmp_path}/other --out {tmp_path}/run --steps 2"
+    assert main([*asked.split(), "--descriptor", "light", "--pairs-per-batch", "8", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out.splitlines()[-1])
+    assert told["steps"] == 2
+    assert set(told["round"]) == set(told["validation"]) == {f"{tmp_path}/other"}
+
+    photo = synthetic.photo_pair(4, (320, 240))[0]
+    features = hynet.Extractor("dog", told["descriptor"], 50, shape=told["shape"])(photo)
+    assert len(features) > 10
+    assert np.linalg.norm(features.descriptors, axis=1) == pytest.approx(1, abs=1e-3)
+    assert AffineNetwork(told["shape"]).support == pytest.approx(24 / 1.4, rel=1e-3)
+    kept = checkpoints.read(tmp_path / "run" / "best.pt")["network"]
+    trained = hynet.load(told["descriptor"]).state_dict()
+    assert all(torch.equal(value, trained[name]) for name, value in checkpoints.part(kept, "descriptor").items())
+
+    assert main(["push", f"{tmp_path}/run", f"{tmp_path}/shared.safetensors"]) == 0
+    shared = hynet.load(tmp_path / "shared.safetensors").state_dict()
+    assert all(torch.equal(value, shared[name]) for name, value in trained.items())
+    assert "recipe `joint`" in (tmp_path / "shared.md").read_text()
+
+
+def test_a_run_that_cannot_be_is_refused_in_a_sentence(tmp_path, capsys):
+    write_set(tmp_path / "set", 60, seed=1)
+    (tmp_path / "text.safetensors").write_text("no weights")
+    asked = f"train joint --data {tmp_path}/set --out {tmp_path}/run --steps 1 --pairs-per-batch 8"
+    assert main([*asked.split(), "--start-from", f"{tmp_path}/text.safetensors"]) == 2
+    assert "not a weights file" in capsys.readouterr().err
+    assert main([*asked.split(), "--descriptor", "rootsift"]) == 2
+    assert "rootsift" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
