@@ -1,20 +1,17 @@
 #!/usr/bin/env bash
 # Affine shapes and descriptors trained together (docs/training-log.md has what came of it), resumable.
-# Usage: studies/joint_runs.sh OPEN CHOOSE OUT MINUTES      run it again to go on where it stopped
-#   OPEN    of patch_sets.sh
-#   CHOOSE  the scenes of choose that no model was trained on; watched only, since the weights of the end are taken
+# Usage: studies/joint_runs.sh OPEN OUT MINUTES      run it again to go on where it stopped; OPEN is of patch_sets.sh
 # One core goes on from `default` and the `shape` that ships. The other goes on from `commercial` and from shapes that
 # `commercial` has taught from scratch, so that no photo outside OPEN is behind them, not even by way of a teacher.
 set -euo pipefail
-if [ $# -ne 4 ]; then echo "usage: studies/joint_runs.sh OPEN CHOOSE OUT MINUTES" >&2; exit 2; fi
-open=$1 choose=$2 out=$3 minutes=$4
+if [ $# -ne 3 ]; then echo "usage: studies/joint_runs.sh OPEN OUT MINUTES" >&2; exit 2; fi
+open=$1 out=$2 minutes=$3
 train() {  # CORE RECIPE NAME, and what differs
   local core=$1 recipe=$2 name=$3 resume=()
   shift 3
   if [ -e "$out/$name/done" ]; then return; fi
   if [ -e "$out/$name/last.pt" ]; then resume=(--resume); fi
-  OMP_NUM_THREADS=1 taskset -c "$core" hynet train "$recipe" --data "$open" --validate "$choose" --validate-minutes 1000 \
-    --out "$out/$name" "${resume[@]}" "$@" || return
+  OMP_NUM_THREADS=1 taskset -c "$core" hynet train "$recipe" --data "$open" --out "$out/$name" "${resume[@]}" "$@" || return
   touch "$out/$name/done"
 }
 free() {
