@@ -55,10 +55,11 @@ class JointLearning:
         self._shape, self._descriptor = quick(shape, config), tiled(descriptor, config, self._loss)
 
     def loss(self, batch: Batch, warps: Tensor) -> LossTerms:
-        patches = torch.cat([batch.anchors, batch.positives])
-        frames = shaped(self._shape, patches, warps)
-        left_round = (torch.arange(len(frames)) % len(batch.anchors) % 2 == 0)[:, None, None]
-        frames = torch.where(left_round, torch.eye(2), frames)
+        patches, pairs = torch.cat([batch.anchors, batch.positives]), len(batch.anchors)
+        second = torch.arange(1, pairs, 2)  # of the pairs
+        rows = torch.cat([second, pairs + second])
+        frames = torch.eye(2).repeat(len(patches), 1, 1)
+        frames[rows] = shaped(self._shape, patches[rows], warps[rows])
         anchors, positives = sampled(patches, frames, self.region).chunk(2)
         return loss_of(self._descriptor, replace(batch, anchors=anchors, positives=positives), self._loss)
 
