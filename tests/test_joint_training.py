@@ -86,29 +86,49 @@ def test_the_command_writes_a_descriptor_and_shapes_to_match_with(tmp_path, caps
     assert main([*asked.split(), "--descriptor", "light", "--pairs-per-batch", "8", "--json"]) == 0
     told = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert told["steps"] == 2
-    assert set(told["round"]) == set(told["validation"]) == {f"{tmp_path}/other"}
+    for measured in ("validation", "before", "round", "unwarped"):
+        assert set(told[measured]) == {f"{tmp_path}/other"}
 
     photo = synthetic.photo_pair(4, (320, 240))[0]
     features = hynet.Extractor("dog", told["descriptor"], 50, shape=told["shape"])(photo)
     assert len(features) > 10
     assert np.linalg.norm(features.descriptors, axis=1) == pytest.approx(1, abs=1e-3)
     assert AffineNetwork(told["shape"]).support == pytest.approx(24 / 1.4, rel=1e-3)
-    kept = checkpoints.read(tmp_path / "run" / "best.pt")["network"]
-    trained = hynet.load(told["descriptor"]).state_dict()
-    assert all(torch.equal(value, trained[name]) for name, value in checkpoints.part(kept, "descriptor").items())
 
+    # Both files are of one checkpoint, which can be used by itself and gone on from
+    best, trained = f"{tmp_path}/run/best.pt", hynet.load(told["descriptor"]).state_dict()
+    assert all(torch.equal(value, trained[name]) for name, value in hynet.load(best).state_dict().items())
+    views = synthetic.patch_set(10, 2, seed=3).patches[:, ::2, ::2]
+    exported = AffineNetwork(told["shape"]).numbers(views)
+    np.testing.assert_allclose(exported, AffineNetwork(best).numbers(views), atol=1e-4)
+    assert np.abs(exported - AffineNetwork().numbers(views)).max() > 1e-3  # not those it started from
+    further = asked.replace("/run", "/further").split()
+    assert main([*further, "--descriptor", told["descriptor"], "--shape", told["shape"], "--pairs-per-batch", "8"]) == 0
+
+
+def test_the_descriptor_of_a_run_is_shared_with_a_card_that_says_what_it_goes_with(tmp_path, patches):
+    shape.train(TINY, {"a": patches}, tmp_path / "run", learns=joint.JointLearning)
     assert main(["push", f"{tmp_path}/run", f"{tmp_path}/shared.safetensors"]) == 0
     shared = hynet.load(tmp_path / "shared.safetensors").state_dict()
-    assert all(torch.equal(value, shared[name]) for name, value in trained.items())
-    assert "recipe `joint`" in (tmp_path / "shared.md").read_text()
+    assert all(
+        torch.equal(value, shared[name]) for name, value in hynet.load(tmp_path / "run/last.pt").state_dict().items()
+    )
+    card = (tmp_path / "shared.md").read_text()
+    assert "Weights of a `LightNet` descriptor" in card
+    assert "hynet match a.jpg b.jpg --model shared.safetensors --shape shape.onnx" in card
+    assert "| norm |" not in card
 
 
 def test_a_run_that_cannot_be_is_refused_in_a_sentence(tmp_path, capsys):
     write_set(tmp_path / "set", 60, seed=1)
     (tmp_path / "text.safetensors").write_text("no weights")
     asked = f"train joint --data {tmp_path}/set --out {tmp_path}/run --steps 1 --pairs-per-batch 8"
-    assert main([*asked.split(), "--start-from", f"{tmp_path}/text.safetensors"]) == 2
-    assert "not a weights file" in capsys.readouterr().err
-    assert main([*asked.split(), "--descriptor", "rootsift"]) == 2
-    assert "rootsift" in capsys.readouterr().err
+    for options, sentence in {
+        f"--shape {tmp_path}/text.safetensors": "not a weights file",
+        "--shape baumberg": "learns nothing",
+        f"--shape {tmp_path}/missing.onnx": "cannot read",
+        "--descriptor rootsift": "no weights for torch ship under the name rootsift",
+    }.items():
+        assert main([*asked.split(), *options.split()]) == 2
+        assert sentence in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

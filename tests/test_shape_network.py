@@ -112,21 +112,22 @@ def first_batch(patches):
 
 
 def test_steps_bring_the_warped_patches_of_pairs_nearer(patches):
-    state, descriptor, batch = shape.start(TINY), shape.frozen("light"), first_batch(patches)
+    learning, batch = shape.ShapeLearning(TINY), first_batch(patches)
     d_pos = []
     for _ in range(60):
-        terms = shaping.loss_of(state.network, descriptor, *batch)
+        terms = learning.loss(*batch)
         d_pos.append(float(terms.d_pos.mean()))
-        shape.step(state, terms.total, 0.0005)
+        shape.step(learning.state, terms.total, 0.0005)
     assert d_pos[-1] < 0.85 * d_pos[0]
 
 
 def test_only_the_network_learns_and_the_descriptor_stays(patches):
-    state, descriptor, batch = shape.start(TINY), shape.frozen("light"), first_batch(patches)
+    learning, batch = shape.ShapeLearning(TINY), first_batch(patches)
+    _, descriptor = learning.averaged()
     before = {name: value.clone() for name, value in descriptor.state_dict().items()}
-    shape.step(state, shaping.loss_of(state.network, descriptor, *batch).total, 0.01)
+    shape.step(learning.state, learning.loss(*batch).total, 0.01)
     assert all(torch.equal(value, before[name]) for name, value in descriptor.state_dict().items())
-    assert all(weight.grad.abs().sum() > 0 for weight in state.network.parameters())
+    assert all(weight.grad.abs().sum() > 0 for weight in learning.state.network.parameters())
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_same_bits(tmp_path, patches):
@@ -151,6 +152,16 @@ def test_the_command_trains_a_network_that_shape_takes(tmp_path, capsys):
     photo = synthetic.photo_pair(4, (320, 240))[0]
     assert len(hynet.Extractor("dog", "rootsift", 50, shape=told["file"])(photo)) > 10
     assert AffineNetwork(told["file"]).support == pytest.approx(24 / 1.4, rel=1e-3)
+
+    # A finished run that is called again is told of the sets that are named then
+    for sets in ((), ("--validate", f"{tmp_path}/third")):
+        if sets:
+            write_set(tmp_path / "third", 20, seed=6)
+        again = ["--resume", "--validate-minutes", "100", "--pairs-per-batch", "8", "--json", *sets]
+        assert main([*asked.replace(f"--validate {tmp_path}/other ", "").split(), *again]) == 0
+        told = json.loads(capsys.readouterr().out.splitlines()[-1])
+        for measured in ("validation", "before", "round", "unwarped"):
+            assert set(told[measured]) == set(sets[1:])
 
 
 def test_a_network_looks_at_patches_as_wide_as_those_it_learnt_from(tmp_path):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import images
 from ..detectors.affine_network import LOOKED_AT
 from ..errors import need
-from ..system.files import make_folder
+from ..system.files import make_folder, whole
 from ..system.locks import alone
 from ..training.run import check_apart, load_sets, load_validation
 from ..training.shape_settings import JOINT, SHAPE, ShapeConfig
@@ -93,8 +93,6 @@ def shape(
         resume: continue the run in that folder, as if it had not stopped.
     """
     need("torch", "train", "training")
-    from ..detectors import affnet
-    from ..export import affine_network
     from ..training.shape import ShapeLearning
 
     config = replace(
@@ -110,7 +108,7 @@ def shape(
     )
     ended = _train(ShapeLearning, config, data, out, validate, resume)
     exported = out / "shape.onnx"
-    affine_network.export(affnet.load(ended.checkpoint), exported, {"support": f"{LOOKED_AT:.4g}"})
+    _export_shapes(ended.checkpoint, exported)
     told = asdict(ended) | {"checkpoint": str(ended.checkpoint), "file": str(exported)}
     return Report(f"{ended.steps} steps -> {exported}{_errors(ended)}", told)
 
@@ -123,7 +121,7 @@ def joint(
     minutes: float | None = None,
     steps: int | None = None,
     descriptor: str = JOINT.descriptor,
-    start_from: str = "shape",
+    shape: str = JOINT.shape,
     tilt: float = JOINT.tilt,
     pairs_per_batch: int = JOINT.pairs_per_batch,
     learning_rate: float = JOINT.learning_rate,
@@ -137,29 +135,27 @@ def joint(
 
     Args:
         data: one or more patch sets to train on, mixed.
-        out: the run folder; `--model` takes the descriptor.safetensors in it, `--shape` the shape.onnx.
+        out: the run folder; `hynet match --model` takes the descriptor.safetensors in it, `--shape` the shape.onnx.
         validate: patch sets whose FPR@95 under warps chooses the best weights; it is reported for round regions too.
         minutes: training time; by default 45, if steps are not given either.
         steps: number of training steps, in place of minutes.
         descriptor: the descriptor to start from, by name or path.
-        start_from: the network for affine shapes to start from, by path; by default the one that ships.
+        shape: the network for affine shapes to start from: the one that ships, or the path of weights for torch.
         tilt: maximum elongation of a region by a warp, length over width.
-        pairs_per_batch: pairs per batch, two patches each; every second one is left round and unwarped.
+        pairs_per_batch: pairs per batch, two patches each; every second pair is left round and unwarped.
         learning_rate: peak learning rate.
         validate_minutes: minutes between validations.
         seed: random seed of pairs and warps.
         resume: continue the run in that folder, as if it had not stopped.
     """
     need("torch", "train", "training")
-    from ..detectors import affnet
-    from ..export import affine_network
-    from ..training import card, checkpoints
+    from ..training import card
     from ..training.joint import JointLearning
 
     config = replace(
         JOINT,
         descriptor=descriptor,
-        start_from=start_from,
+        shape=shape,
         tilt=tilt,
         pairs_per_batch=pairs_per_batch,
         learning_rate=learning_rate,
@@ -170,10 +166,21 @@ def joint(
     ended = _train(JointLearning, config, data, out, validate, resume)
     weights, shapes = out / "descriptor.safetensors", out / "shape.onnx"
     card.share(out, weights)
-    network = affnet.from_state(checkpoints.part(checkpoints.read(ended.checkpoint)["network"], "shape"))
-    affine_network.export(network, shapes, {"support": f"{LOOKED_AT:.4g}"})
+    _export_shapes(ended.checkpoint, shapes)
     told = asdict(ended) | {"checkpoint": str(ended.checkpoint), "descriptor": str(weights), "shape": str(shapes)}
     return Report(f"{ended.steps} steps -> {weights} and {shapes}{_errors(ended)}", told)
+
+
+def _export_shapes(checkpoint: Path, file: Path) -> None:
+    """For use without torch; and for torch, to go on from."""
+    from ..detectors import affnet
+    from ..export import affine_network
+
+    network = affnet.load(checkpoint)
+    with whole(file.with_suffix(".safetensors")) as temporary:
+        save_file = need("safetensors.torch", "train", "writing .safetensors").save_file
+        save_file(network.state_dict(), temporary, metadata={"format": "pt", "recipe": "shape"})
+    affine_network.export(network, file, {"support": f"{LOOKED_AT:.4g}"})
 
 
 def _lengths(steps: int | None, minutes: float | None) -> dict[str, Any]:
@@ -202,8 +209,8 @@ def _train(
 
 def _errors(ended: TrainedShape) -> str:
     return "".join(
-        f"\nFPR@95 on {name} under warps: {error:.2f}% with shapes, {ended.round[name]:.2f}% round, "
-        f"{ended.unwarped[name]:.2f}% without warps"
+        f"\nFPR@95 on {name} under warps: {error:.2f}% with shapes ({ended.before[name]:.2f}% before training), "
+        f"{ended.round[name]:.2f}% round, {ended.unwarped[name]:.2f}% round and without warps"
         for name, error in ended.validation.items()
     )
 

@@ -80,6 +80,9 @@ def fill(own: nn.Module, path: str | Path) -> None:
 
 def network(path: str | Path) -> Network:
     """The torch network whose weights are in this file, or ship under this name, recognised by their names."""
+    if str(path) in DESCRIPTORS and not _file(path).exists():
+        ours = listed(shipped("descriptor"))
+        raise BadWeights(f"no weights for torch ship under the name {path}; choose {ours}, or the path of weights.")
     return from_state(read_state(_file(path)), str(path))
 
 
@@ -210,7 +213,9 @@ def _content(path: Path) -> Any:
 def _unwrapped(content: Any) -> Any:
     """Weights are wrapped in many ways: our checkpoints, HardNet's, DataParallel's prefix."""
     inner = _innermost(content)
-    return {_bare(key): value for key, value in inner.items()} if isinstance(inner, Mapping) else inner
+    if not isinstance(inner, Mapping):
+        return inner
+    return {_bare(key): value for key, value in inner.items() if not str(key).startswith("joint_shape.")}
 
 
 def _innermost(content: Any) -> Any:
@@ -221,8 +226,9 @@ def _innermost(content: Any) -> Any:
 
 
 def _bare(key: Any) -> Any:
-    """Below our own wrapper, layers.Adapted, all names are the network's, even "module"."""
-    return re.sub(r"^(adapted_module\.|((module|_orig_mod)\.)+)", "", key) if isinstance(key, str) else key
+    """Below our own wrappers, layers.Adapted and training's Joint, all names are the network's, even "module"."""
+    wrappers = r"^(adapted_module\.|joint_descriptor\.|((module|_orig_mod)\.)+)"
+    return re.sub(wrappers, "", key) if isinstance(key, str) else key
 
 
 def _check_state(content: Any, source: str) -> None:

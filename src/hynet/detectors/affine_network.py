@@ -80,7 +80,7 @@ def learnt_from(weights: Path) -> float | None:
             recipe = torch.load(weights, map_location="cpu", weights_only=True)["about"]["recipe"]
     except Exception:  # of another kind, or broken, as who reads the weights will say
         return None
-    return LOOKED_AT if recipe == "shape" else None
+    return LOOKED_AT if recipe in ("shape", "joint") else None
 
 
 def _in_torch(weights: str | Path) -> Numbers:

@@ -24,4 +24,7 @@ def read_state(path: str | Path) -> Any:
     for key in ("state_dict", "network"):
         if isinstance(content, dict) and key in content:
             content = content[key]
+    if isinstance(content, dict) and any(str(key).startswith("joint_shape.") for key in content):
+        # Of a run that trained a descriptor as well
+        return {key.removeprefix("joint_shape."): value for key, value in content.items() if "joint_shape." in key}
     return content

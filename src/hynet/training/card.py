@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..descriptors import DESCRIPTORS
+from ..descriptors import DESCRIPTORS, loading
 from ..errors import BadInput, need
 from ..system.files import whole
 from . import checkpoints, materials
 
-# Settings that a run of affine shapes has, as all have, and does not use
-OF_DESCRIPTORS = {"norm", "dropout", "start", "gain", "lessons", "loss_options", "jitter", "compiled"}
+# Recipe -> settings that its runs have, as all have, and do not use
+OF_OTHERS = {
+    "shape": {"norm", "dropout", "start", "gain", "lessons", "loss_options", "jitter", "compiled"},
+    "joint": {"network", "norm", "start", "gain", "lessons"},
+}
 
 
 @dataclass(frozen=True)
@@ -34,15 +37,18 @@ def share(run_folder: Path, file: Path, sources: Path | None = None) -> Shared:
     save_file = need("safetensors.torch", "train", "writing .safetensors").save_file
     if file.suffix != ".safetensors":
         raise BadInput(f"shared weights are .safetensors, got {file}.")
-    source = next((path for path in _checkpoints(run_folder) if path.exists()), None)
+    source = checkpoints.to_use(run_folder)
     if source is None:
         raise BadInput(f"no best.pt or last.pt in {run_folder}; give the folder of a training run.")
     content = checkpoints.read(source)
     about, position = content["about"], content["position"]
     bill = [] if sources is None else _bill(about, sources)
-    trained = content["network"]
-    described = checkpoints.part(trained, "descriptor") if about["recipe"] == "joint" else trained
-    weights = {name: value.contiguous() for name, value in described.items()}
+    state = content["network"]
+    if about["recipe"] == "joint":
+        state = loading.read_state(source)
+        described_by = loading.from_state(state, str(source))
+        about = about | {"dim": described_by.dim, "config": about["config"] | {"network": type(described_by).__name__}}
+    weights = {name: value.contiguous() for name, value in state.items()}
     with whole(file) as temporary:
         save_file(weights, temporary, metadata={"format": "pt", "recipe": about["recipe"]})
     card = file.with_suffix(".md")
@@ -51,15 +57,17 @@ def share(run_folder: Path, file: Path, sources: Path | None = None) -> Shared:
     return Shared(card, about["recipe"], position["step"], position["validation"])
 
 
-def _checkpoints(folder: Path) -> list[Path]:
-    return [folder / "best.pt", folder / "last.pt"]
-
-
 def _purpose(name: str, about: Mapping[str, Any]) -> tuple[str, list[str]]:
     """What weights are for, and how they are used."""
     if about["recipe"] == "shape":
         return "network for affine shapes: 32 x 32 grey patches to ellipses", [
             f"    hynet match a.jpg b.jpg --shape {name}"
+        ]
+    if about["recipe"] == "joint":
+        return f"descriptor: 32 x 32 grey patches to unit vectors of {about['dim']} numbers", [
+            f"    hynet match a.jpg b.jpg --model {name} --shape shape.onnx",
+            "",
+            "`shape.onnx`, the network for affine shapes that was trained with it, lies in the folder of the run.",
         ]
     described = f"    vectors = descriptor.describe(patches)  # (N, S, S) uint8 -> (N, {about.get('dim', 128)})"
     use = [*_loading(name, about["config"]["network"]), described]
@@ -82,7 +90,7 @@ def _bill(about: Mapping[str, Any], sources: Path) -> list[str]:
     """Every scene; other models that the run learnt from have scenes of their own."""
     sets = {Path(root): one["patches"] for root, one in about["data"].items()}
     lines = materials.bill_of_materials(materials.training_scenes(sets), materials.read_sources(sources))
-    others = [about["config"].get(role) for role in ("start_from", "teacher", "descriptor")]
+    others = [about["config"].get(role) for role in ("start_from", "teacher", "descriptor", "shape")]
     more = [f"It learnt from `{name}` as well, whose own data belong to this bill." for name in others if name]
     return ["## Bill of materials", "", *lines, "", *more, *([""] if more else [])]
 
@@ -93,7 +101,8 @@ def _card(name: str, about: Mapping[str, Any], position: Mapping[str, Any], bill
     what, use = _purpose(name, about)
     errors = [f"| {Path(path).name} | {error:.2f} |" for path, error in position["validation"].items()]
     data = [f"| {Path(path).name} | {one['patches']} | {one['points']} |" for path, one in about["data"].items()]
-    unused = OF_DESCRIPTORS if about["recipe"] == "shape" else {}
+    unused = OF_OTHERS.get(about["recipe"], set())
+    warped = ", under random warps, in the shapes that are predicted" if about["recipe"] in OF_OTHERS else ""
     settings = [f"| {key} | {value} |" for key, value in config.items() if value is not None and key not in unused]
     return "\n".join(
         [
@@ -105,7 +114,11 @@ def _card(name: str, about: Mapping[str, Any], position: Mapping[str, Any], bill
             "",
             *use,
             "",
-            *(["## Error on validation sets", "", "| set | FPR@95 in % |", "|---|---|", *errors, ""] if errors else []),
+            *(
+                [f"## Error on validation sets{warped}", "", "| set | FPR@95 in % |", "|---|---|", *errors, ""]
+                if errors
+                else []
+            ),
             "These sets chose the checkpoint: they are no test." if errors else "Not validated.",
             "",
             *["## Training data", "", "| set | patches | points |", "|---|---|---|", *data, ""],

@@ -104,10 +104,9 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
-def part(weights: Mapping[str, torch.Tensor], name: str) -> dict[str, torch.Tensor]:
-    """Of a run that trained two networks, the weights of one, "shape" or "descriptor", under its own keys."""
-    prefix = f"{name}."
-    return {key.removeprefix(prefix): value for key, value in weights.items() if key.startswith(prefix)}
+def to_use(run_folder: Path) -> Path | None:
+    """The checkpoint that others use: the best, or the last where none was validated."""
+    return next((path for path in (run_folder / BEST, run_folder / LAST) if path.exists()), None)
 
 
 def about(recipe: str, config: Any, data: Mapping[str, PatchSet]) -> dict[str, Any]:

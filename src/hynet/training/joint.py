@@ -15,25 +15,27 @@ from torch import Tensor, nn
 
 from ..descriptors.layers import Network
 from ..detectors import affnet
-from ..detectors.affine_network import SHIPPED
 from ..detectors.affnet import AffNet
+from ..errors import BadInput
+from ..extractors.patchwise import network_of_shape
 from ..losses import LossTerms
+from ..models import weights_for_torch
 from .batches import Batch
 from .checkpoints import State
 from .loop import loss_of
 from .setup import loss_function, optimiser_of, tiled
-from .shape import frozen
-from .shape_settings import ShapeConfig
+from .shape import descriptor_of
+from .shape_settings import JointConfig
 from .shaping import quick, shaped
 from .warps import sampled
 
 
 class Joint(nn.Module):
-    """Both networks, as checkpoints of such a run hold them."""
+    """Both networks, as checkpoints of such a run hold them; who reads one of them knows it by these names."""
 
     def __init__(self, shape: AffNet, descriptor: Network) -> None:
         super().__init__()
-        self.shape, self.descriptor = shape, descriptor
+        self.joint_shape, self.joint_descriptor = shape, descriptor
 
 
 class JointLearning:
@@ -42,10 +44,8 @@ class JointLearning:
     recipe: ClassVar[str] = "joint"
     region: ClassVar[float] = 1.0
 
-    def __init__(self, config: ShapeConfig) -> None:
-        assert config.start_from is not None  # as JOINT has it
-        shape = affnet.load(SHIPPED.with_suffix(".safetensors") if config.start_from == "shape" else config.start_from)
-        descriptor = frozen(config.descriptor).requires_grad_()
+    def __init__(self, config: JointConfig) -> None:
+        shape, descriptor = shapes_of(config), descriptor_of(config)
         for part in descriptor.modules():
             if isinstance(part, nn.Dropout):
                 part.p = config.dropout
@@ -64,4 +64,12 @@ class JointLearning:
         return loss_of(self._descriptor, replace(batch, anchors=anchors, positives=positives), self._loss)
 
     def averaged(self) -> tuple[AffNet, Network]:
-        return self.state.averaged.shape, self.state.averaged.descriptor
+        return self.state.averaged.joint_shape, self.state.averaged.joint_descriptor
+
+
+def shapes_of(config: JointConfig) -> AffNet:
+    """The network for affine shapes that the config names, in torch."""
+    weights = network_of_shape(config.shape)
+    if weights is None:
+        raise BadInput(f"{config.shape} learns nothing; start from affine-network, or from the path of its weights.")
+    return affnet.load(weights_for_torch(weights) if weights.suffix == ".onnx" else weights)

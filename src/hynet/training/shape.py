@@ -27,7 +27,7 @@ from ..system.machine import keep_memory_mapped
 from ..types import PatchSet, Progress, silent
 from . import checkpoints
 from .batches import Batch, batches, seed_of
-from .checkpoints import BEST, LAST, State
+from .checkpoints import LAST, State
 from .configuration import learning_rate, progress
 from .logbook import Watch, unwatched
 from .loop import check_finite, step
@@ -48,9 +48,10 @@ class TrainedShape:
     """How a run ended: FPR@95 in percent by set, of patches under the same random warps."""
 
     steps: int
-    checkpoint: Path  # the best on validation, or the last where nothing is validated
-    validation: Mapping[str, float]  # with the shapes of that checkpoint
-    round: Mapping[str, float]  # with round regions
+    checkpoint: Path  # the best on validation, or the last where nothing was validated
+    validation: Mapping[str, float]  # by that checkpoint
+    before: Mapping[str, float]  # by what the run started from
+    round: Mapping[str, float]  # by that checkpoint, with round regions
     unwarped: Mapping[str, float]  # with round regions and no warps: what shapes may hope for
 
 
@@ -78,7 +79,7 @@ class ShapeLearning:
 
     def __init__(self, config: ShapeConfig) -> None:
         self.state = start(config)
-        self._descriptor = frozen(config.descriptor)
+        self._descriptor = descriptor_of(config).eval().requires_grad_(False)  # it only hands gradients on
         self._network, self._describe = quick(self.state.network, config), quick(self._descriptor, config)
 
     def loss(self, batch: Batch, warps: Tensor) -> LossTerms:
@@ -103,14 +104,14 @@ def train(
     keep_memory_mapped()
     out, validate = Path(out), validate or {}
     about = checkpoints.about(learns.recipe, config, data)
+    checkpoint = previous(out, about, resume)
     learning = learns(config)
-    state = learning.state
-    if checkpoint := previous(out, about, resume):
+    state, region = learning.state, learning.region
+    before = errors(config, *learning.averaged(), validate, region)
+    if checkpoint:
         state.restore(checkpoint)
     mixture, now = mix(list(data.values())), state.position
     per_epoch = batches_per_epoch(mixture, config.pairs_per_batch, config.pairs_per_epoch)
-    before, unwarped = frozen(config.descriptor), replace(config, tilt=1.0, turn=0.0)
-    untrained = [errors(each, None, before, validate, learning.region) for each in (config, unwarped)]
     clock = saved = validated = time.perf_counter()
 
     with writing(out, about, now.step, watch) as log, stop_signals() as stopped:
@@ -129,19 +130,26 @@ def train(
             if now.step % config.log_every == 0:
                 log(_line(config, state, terms, done))
             if validate and due(config.validate_minutes, validated, now.step % per_epoch == 0):
-                now.validation = errors(config, *learning.averaged(), validate, learning.region)
+                now.validation = errors(config, *learning.averaged(), validate, region)
                 keep_best(state, out, about, log)
                 validated = time.perf_counter()
             if due(config.checkpoint_minutes, saved):
                 save(out / LAST, state.content(), about)
                 saved = time.perf_counter()
         if validate and not stopped and now.validated_step != now.step:
-            now.validation = errors(config, *learning.averaged(), validate, learning.region)
+            now.validation = errors(config, *learning.averaged(), validate, region)
             keep_best(state, out, about, log)
         save(out / LAST, state.content(), about)
     if stopped:
         interrupt(stopped, now.step, out)
-    return TrainedShape(now.step, out / (BEST if validate else LAST), now.best_validation, *untrained)
+    kept = checkpoints.to_use(out) or out / LAST
+    if validate:
+        state.averaged.load_state_dict(checkpoints.read(kept)["network"])
+    network, descriptor = learning.averaged()
+    validation = errors(config, network, descriptor, validate, region)
+    round_ones = errors(config, None, descriptor, validate, region)
+    unwarped = errors(replace(config, tilt=1.0, turn=0.0), None, descriptor, validate, region)
+    return TrainedShape(now.step, kept, validation, before, round_ones, unwarped)
 
 
 def start(config: ShapeConfig) -> State[AffNet]:
@@ -161,12 +169,12 @@ def _round() -> AffNet:
     return network
 
 
-def frozen(name_or_path: str) -> Network:
-    """A descriptor in torch that only hands gradients on."""
-    network = loading.network(name_or_path)
+def descriptor_of(config: ShapeConfig) -> Network:
+    """The one that the config names, in torch."""
+    network = loading.network(config.descriptor)
     if network.patch_size != PATCH_SIZE:
         raise BadInput(f"shapes are learnt with a descriptor of {PATCH_SIZE}-pixel patches, not {network.patch_size}.")
-    return network.eval().requires_grad_(False).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
 
 
 def _line(config: ShapeConfig, state: State[Any], terms: LossTerms, done: float) -> dict[str, float]:

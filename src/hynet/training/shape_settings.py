@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 
 from ..errors import BadInput
@@ -44,13 +44,20 @@ SHAPE = ShapeConfig(
     checkpoint_minutes=3.0,
 )
 
+
+@dataclass(frozen=True)
+class JointConfig(ShapeConfig):
+    """The same, of a run that trains the descriptor as well."""
+
+    shape: str = "affine-network"  # the network for affine shapes to start from: the one that ships, or a path
+
+
 # Warps are milder, since patches are described in their full width. The loss and the augmentation are those of the last
 # runs of `commercial`, since both networks have been trained before; blur and noise, which act on patches of 64 pixels
 # here and are halved with them, are twice as strong.
 JOINT = replace(
-    SHAPE,
+    JointConfig(**asdict(SHAPE)),
     network="joint",
-    start_from="shape",
     descriptor="default",
     loss="hynet",
     sosr=1.0,
