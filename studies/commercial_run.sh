@@ -22,7 +22,10 @@ mean() { python "$here/mixed_weights.py" "$out/$1.safetensors" "${@:2}"; }
 both() {  # two runs, each on its core: waits for both, and fails if one does
   "$1" & local first=$!
   "$2" & local second=$!
-  wait "$first" && wait "$second"
+  local failed=0
+  wait "$first" || failed=1
+  wait "$second" || failed=1
+  return "$failed"
 }
 mild() { run 0 mild --start-from "$start" --steps 2132 --schedule constant --jitter 0.5 --seed 1; }
 strong() { run 1 strong --start-from "$start" --steps 625 --schedule constant --jitter 0.8 --seed 2; }

@@ -4,7 +4,7 @@
 # One core goes on from `default` and the `shape` that ships. The other goes on from `commercial` and from shapes that
 # `commercial` has taught from scratch, so that no photo outside OPEN is behind them, not even by way of a teacher.
 set -euo pipefail
-if [ $# -ne 3 ]; then echo "usage: studies/joint_runs.sh OPEN OUT MINUTES" >&2; exit 2; fi
+if [ $# -ne 3 ] || [[ ! $3 =~ ^[0-9]+$ ]] || [ "$3" -lt 4 ]; then echo "usage: studies/joint_runs.sh OPEN OUT MINUTES" >&2; exit 2; fi
 open=$1 out=$2 minutes=$3
 train() {  # CORE RECIPE NAME, and what differs
   local core=$1 recipe=$2 name=$3 resume=()
@@ -14,12 +14,15 @@ train() {  # CORE RECIPE NAME, and what differs
   OMP_NUM_THREADS=1 taskset -c "$core" hynet train "$recipe" --data "$open" --out "$out/$name" "${resume[@]}" "$@" || return
   touch "$out/$name/done"
 }
-free() {
-  train "${CORE:-1}" shape first-shape --descriptor commercial --minutes "$((minutes / 4))" --seed 1 &&
-    train "${CORE:-1}" joint commercial --descriptor commercial --start-from "$out/first-shape/last.pt" \
-      --pairs-per-batch 512 --minutes "$((minutes * 3 / 4))" --seed 2
+by_commercial() {
+  train 1 shape first-shape --descriptor commercial --minutes "$((minutes / 4))" --seed 1 &&
+    train 1 joint commercial --descriptor commercial --shape "$out/first-shape/shape.onnx" \
+      --pairs-per-batch 512 --minutes "$((minutes - minutes / 4))" --seed 2
 }
 mkdir -p "$out"
 train 0 joint default --pairs-per-batch 512 --minutes "$minutes" --seed 3 & first=$!
-free & second=$!
-wait "$first" && wait "$second"
+by_commercial & second=$!
+failed=0
+wait "$first" || failed=1
+wait "$second" || failed=1
+exit "$failed"

@@ -158,6 +158,19 @@ def test_what_shows_something_else_stays_where_it_was_detected():
     assert (moved < 1e-3).mean() > 0.55
 
 
+def test_no_match_is_looked_for_outside_the_photo():
+    """What a photo shows at its border goes on beyond it, repeated: a place there may look more alike."""
+    first = texture(5)
+    y = np.arange(30.5, SIZE[1] - 30, 8)
+    beyond = np.column_stack([np.full(len(y), 403.0), y])  # 3 pixels beyond the border of the second photo
+    second = first[:, :400].copy()
+    a, b = at(beyond, 2.5), at(beyond - np.array([6.0, 0]), 2.5)
+    b = Features(b.keypoints, b.descriptors, (400, SIZE[1]))
+    found = refine(first, second, a, b, one_to_one(len(y))).refined
+    far = np.linalg.norm(found - b.keypoints.xy, axis=1) > FARTHEST * 2.6
+    assert not (far & (found[:, 0] > 399.5)).any()
+
+
 def test_no_matches_are_refined_to_none():
     a, photo = at(grid(), 2.0), texture(0)
     assert refine(photo, photo, a, a, one_to_one(0)).refined.shape == (0, 2)
@@ -283,7 +296,7 @@ def test_features_of_photos_as_they_lie_are_not_aligned_with_turned_ones(pair, o
 @pytest.mark.parametrize("refined", [True, False])
 def test_benchmarks_refine_as_the_command_does_and_say_so(pair, refined):
     table = BENCHMARKS["homography"](["rootsift"], pair[0].parent, max_keypoints=300, refine=refined)
-    assert any("refined as by" in note for note in table.notes) == refined
+    assert any("are refined as `hynet match` does" in note for note in table.notes) == refined
 
 
 def test_refined_matches_are_more_accurate_in_the_benchmark(pair):

@@ -123,7 +123,7 @@ def located(templates: Templates, photo: Pyramid, frames: Array, *, search: bool
             moved = detected[far]
             moved[:, :, 2:] += moved[:, :, :2] @ way[far, :, None]
             found_there, alike_there = _aligned(some[far], photo, moved)
-            better = (alike_there > alike[far]) & (alike_there >= ALIKE_AFAR)
+            better = (alike_there > alike[far]) & (alike_there >= ALIKE_AFAR) & photo.shows(found_there)
             found[far[better]] = found_there[better]
         places.append(found)
     return np.concatenate(places)

@@ -170,7 +170,7 @@ def match_photos(
     orientation: "auto" takes the photos as upright unless orienting every keypoint gives more inliers.
     shape: elliptic regions: "affine-network", "baumberg", "none", or the path of a network such as AffNet; "auto":
         "affine-network" for DoG keypoints, but not for the model `light`, which is there to be fast.
-    spread: keypoints over the photo, instead of the strongest anywhere; None: unless they are of DoG, for a homography.
+    spread: keypoints over the photo, instead of the strongest anywhere; None: True, but False for DoG and a homography.
     refine: align the patches of every match, so that it is located more exactly than the detector does.
     geometry: as for `verify`, or "none" to keep all matches.
     focal: focal length in pixels, of both photos or of each; None: by EXIF, where the photos are files that tell it.

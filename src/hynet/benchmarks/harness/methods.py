@@ -59,10 +59,12 @@ class Setting:
         turned = turned or "upright (oriented in folders where some photos were turned)"
         shape = usual_shape(self.detectors[0], "") if self.shape == "auto" else self.shape
         shaped = "" if shape == "none" else f", with elliptic regions by {Path(shape).name}"
-        spread = "" if self.spread or "dog" not in self.detectors else ", those of dog the strongest anywhere"
+        found = " and of ".join(self.detectors)
+        if not self.spread:
+            found = found.replace("dog", "dog (the strongest anywhere, not spread)")
         return (
-            f"Patch descriptors: the same {turned} keypoints of {' and of '.join(self.detectors)}, at most "
-            f"{self.max_keypoints:,} per photo{spread}{shaped}. Others find their own, as many."
+            f"Patch descriptors: the same {turned} keypoints of {found}, at most {self.max_keypoints:,} per photo"
+            f"{shaped}. Others find their own, as many."
         )
 
 
@@ -80,8 +82,15 @@ class KeypointOptions:
     features: tuple[Path, ...] = ()  # features files in hloc's layout, one row each
 
     def setting(self, **more: Any) -> Setting:
-        """What methods share by these options; more: other fields of it."""
-        return Setting(self.detector, self.max_keypoints, self.upright, self.orientation, self.shape, **more)
+        """What methods share by these options; more: its fields that are no options of all benchmarks."""
+        return Setting(
+            detectors=self.detector,
+            max_keypoints=self.max_keypoints,
+            upright=self.upright,
+            orientation=self.orientation,
+            shape=self.shape,
+            **more,
+        )
 
 
 @dataclass(frozen=True)
@@ -130,8 +139,8 @@ def key(method: Method, photo: Path) -> Mapping[str, Any]:
 
 # For the notes of a table
 REFINED = (
-    "Matches are refined as by `hynet match`, which looks several sigmas around, of every method whose keypoints have "
-    "a size; --no-refine leaves them where the keypoints were detected."
+    "Matches are refined as `hynet match` does, for every method whose keypoints have a size; --no-refine leaves them "
+    "where the keypoints were detected."
 )
 
 

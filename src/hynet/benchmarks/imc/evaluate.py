@@ -79,7 +79,7 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
     found = scenes.load(data)
     photos = [view.photo for scene in found for view in scene.views.values()]
     shape = "none" if options.shape == "auto" and task != "stereo" else options.shape
-    setting = replace(options.setting(spread=options.spread), shape=shape)
+    setting = replace(options, shape=shape).setting(spread=options.spread)
     methods = open_methods(models, setting, files=options.features, photos=photos)
     if options.matcher == "consensus":
         if ratio is not None:
