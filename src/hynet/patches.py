@@ -34,7 +34,8 @@ class Pyramid:
 
     def shows(self, places: Array) -> Array:
         """Whether pixels (N, 2) are in the photo: (N,) bool."""
-        return ((places >= -0.5) & (places <= np.array(self._copies[0].shape[::-1]) - 0.5)).all(1)
+        inside: Array = (places >= -0.5) & (places <= np.array(self._copies[0].shape[::-1]) - 0.5)
+        return inside.all(1)
 
     def cut(self, frames: Array, size: int, support: float, levels: Array | None = None) -> Array:
         """Patches (N, size, size) uint8 of frames (N, 2, 3); levels as `levels` gives them, or None for those."""
