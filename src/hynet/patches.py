@@ -34,8 +34,9 @@ class Pyramid:
 
     def shows(self, places: Array) -> Array:
         """Whether pixels (N, 2) are in the photo: (N,) bool."""
-        inside: Array = (places >= -0.5) & (places <= np.array(self._copies[0].shape[::-1]) - 0.5)
-        return inside.all(1)
+        height, width = self._copies[0].shape
+        x, y = places.T
+        return (x >= -0.5) & (y >= -0.5) & (x <= width - 0.5) & (y <= height - 0.5)
 
     def cut(self, frames: Array, size: int, support: float, levels: Array | None = None) -> Array:
         """Patches (N, size, size) uint8 of frames (N, 2, 3); levels as `levels` gives them, or None for those."""
