@@ -4,7 +4,7 @@
 #   OUT/open     of the others, those whose licence allows commercial use, by sources.csv
 #   OUT/rest     all others
 # Usage: studies/patch_sets.sh PATH/TO/data/train OUT
-# patch_sets.json has what came out of the earlier two, `choose` and `train` (open and rest in one), with a fingerprint of each.
+# patch_sets.json has what came out of an earlier version of it, with a fingerprint of each set.
 set -euo pipefail
 if [ $# -ne 2 ]; then echo "usage: studies/patch_sets.sh PATH/TO/data/train OUT" >&2; exit 2; fi
 here=$(cd "$(dirname "$0")" && pwd)

@@ -85,9 +85,9 @@ def run(
             unknown focal length (shared-focal) if that fits photos of the same size, else fundamental.
         focal: Focal length in pixels, one for both photos or one for each; by default from EXIF, if it is there.
         threshold: Inlier threshold in pixels of the original photo; by default as calibrated for the model.
-        ratio: Keep a match only if its distance is below this times that of the runner-up; 1 keeps all. By default
+        ratio: Keep a match only if its distance is below this times that of the second-nearest; 1 keeps all. By default
             consensus uses none, and nearest the one calibrated for the model.
-        fginn: The runner-up must be more than this many pixels away from the match, 10 is usual; by default it may be
+        fginn: The second-nearest must be more than this many pixels away from the match, 10 is usual; by default it may be
             anywhere.
         refine: Locate the matches of two photos more exactly, by aligning both patches of each; --no-refine leaves them
             where the keypoints were detected. Many pairs are never refined: hloc's layout has one place per keypoint.

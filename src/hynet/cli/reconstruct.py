@@ -69,7 +69,7 @@ def run(
         pairs: exhaustive, retrieval, sequence, or a file with two names per line; auto: exhaustive for up to 50 photos;
             for up to 200, each photo with its 15 most similar, then those that share a verified partner; retrieval
             beyond.
-        ratio: Keep a match only if its distance is below this times that of the runner-up; 1 keeps all. By default
+        ratio: Keep a match only if its distance is below this times that of the second-nearest; 1 keeps all. By default
             matches that are probably correct are kept, given their ratio and neighbours that moved alike.
         camera: auto takes focal lengths from EXIF; shared has one camera for all photos of the same size; or a known
             camera as COLMAP writes it, MODEL,NUMBER,NUMBER...
