@@ -46,8 +46,8 @@ def run(
         orientation: Whether keypoints are rotated to the dominant gradient direction (gradient) or not (upright).
         pairs: exhaustive, retrieval, sequence, or a file with two names per line; auto: exhaustive for up to 200
             photos, retrieval beyond.
-        ratio: Keep a match only if its distance is below this times that of the second-nearest; by default matches are kept
-            by their probability instead, as in `hynet match`.
+        ratio: Keep a match only if its distance is below this times that of the second-nearest; by default matches
+            are kept by their probability instead, as in `hynet match`.
     """
     settings = Settings(detector, model, max_keypoints, orientation=orientation, extractor=extractor)
     with bar() as progress:

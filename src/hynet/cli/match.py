@@ -87,8 +87,8 @@ def run(
         threshold: Inlier threshold in pixels of the original photo; by default as calibrated for the model.
         ratio: Keep a match only if its distance is below this times that of the second-nearest; 1 keeps all. By default
             consensus uses none, and nearest the one calibrated for the model.
-        fginn: The second-nearest must be more than this many pixels away from the match, 10 is usual; by default it may be
-            anywhere.
+        fginn: The second-nearest must be more than this many pixels away from the match, 10 is usual; by default it may
+            be anywhere.
         refine: Locate the matches of two photos more exactly, by aligning both patches of each; --no-refine leaves them
             where the keypoints were detected. Many pairs are never refined: hloc's layout has one place per keypoint.
         show: What the picture shows.
