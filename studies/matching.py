@@ -2,10 +2,11 @@
 
 Usage: python studies/choosing.py PATH/TO/data/train OUT
        python studies/matching.py OUT/stereo FEATURES     FEATURES: a folder for features, kept for the next time
+       python studies/matching.py OUT/stereo FEATURES-8000 --pool 8000
 
-2,048 of 4,096 upright DoG keypoints a photo, default, in the first table matched by `consensus`. mAA at 10 degrees
-of the essential matrix by the true cameras (PoseLib, 1 px), scenes counted alike, beside the first row by paired
-bootstrap; matches, and how many are right (within 3 pixels of their epipolar line), in the mean over all pairs.
+2,048 of 4,096 (--pool) upright DoG keypoints a photo, default, in the first table matched by `consensus`. mAA at 10
+degrees of the essential matrix by the true cameras (PoseLib, 1 px), scenes counted alike, beside the first row by
+paired bootstrap; matches, and how many are right (within 3 pixels of their epipolar line), in the mean over all pairs.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from hynet.matchers.consensus import Consensus
 from hynet.matchers.nearest import Nearest, match
 from hynet.types import Array, Features, Keypoints, Matches
 
-POOL, COUNT = 4096, 2048
+COUNT = 2048
+FINEST = 1.6  # pixels: sizes of the first octave
 RIGHT = 3.0  # pixels
 FAILED = 180.0  # degrees
 ROUNDS = 1000
@@ -87,6 +89,23 @@ def half(share: float, cells: int) -> Select:
     return rows
 
 
+def by_size(cells: int, pool: float) -> Select:
+    """Spread among `pool` times as many as are kept; each octave of sizes has a grid of its own, of cells that grow."""
+
+    def rows(found: Keypoints, size: tuple[int, int]) -> Array:
+        order = np.argsort(-found.scores * np.sqrt(found.sigma), kind="stable")[: int(pool * COUNT)]
+        octave = np.floor(np.log2(found.sigma[order] / FINEST)).clip(0)
+        side = np.sqrt(cells * size[0] * size[1] / COUNT) * 2**octave
+        seen: Counter[tuple[float, ...]] = Counter()
+        turns = []
+        for cell in zip(octave, *(found.xy[order].T // side), strict=True):
+            turns.append(seen[cell])
+            seen[cell] += 1
+        return order[np.argsort(turns, kind="stable")][:COUNT]
+
+    return rows
+
+
 def _turns(found: Keypoints, order: Array, size: tuple[int, int], cells: int) -> Array:
     """How many of the same cell come before."""
     width, height = size
@@ -117,6 +136,12 @@ SELECTIONS: Mapping[str, Select] = {
     "a quarter strongest, the rest spread, 8 a cell": half(0.25, 8),
     "half strongest, the rest spread, 8 a cell": half(0.5, 8),
     "spread gently, 8 a cell": gently(0.5, 8),
+    **{
+        f"spread by size, {cells} a cell, of {pool} times as many": by_size(cells, pool)
+        for cells in (4, 8)
+        for pool in (1.5, 2)
+    },
+    "all": lambda found, size: np.arange(len(found)),
 }
 CHOSEN = "spread, 8 a cell, by contrast x sigma^0.5"
 MATCHERS: Mapping[str, Match] = {
@@ -136,9 +161,9 @@ class Row:
     right: Array
 
 
-def pool() -> Extractor:
+def finder(pool: int) -> Extractor:
     """What finds the keypoints that are selected from."""
-    return Extractor(DoG(POOL, upright=True, spread=False), "default", POOL, orientation="upright")
+    return Extractor(DoG(pool, upright=True, spread=False), "default", pool, orientation="upright")
 
 
 def keep(file: Path, photo: Path, extract: Extractor) -> None:
@@ -200,10 +225,10 @@ def table(found: Sequence[scenes.Scene], rows: Mapping[str, Callable[[], Row]]) 
         )
 
 
-def main(data: Path, folder: Path) -> None:
+def main(data: Path, folder: Path, pool: int) -> None:
     found = scenes.load(data)
     folder.mkdir(parents=True, exist_ok=True)
-    extract = pool()
+    extract = finder(pool)
     for scene in found:
         for name in sorted({name for pair in scene.pairs for name in pair}):
             keep(folder / f"{scene.name}-{name}.npz", scene.views[name].photo, extract)
@@ -217,4 +242,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("folder", type=Path)
+    parser.add_argument("--pool", type=int, default=4096)
     main(**vars(parser.parse_args()))
