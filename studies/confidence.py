@@ -18,7 +18,7 @@ from itertools import combinations
 from pathlib import Path
 
 import numpy as np
-from matching import CHOSEN, SELECTIONS, features, finder, keep
+from matching import CHOSEN, POOL, SELECTIONS, features, finder, keep
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -50,7 +50,7 @@ class Pair:
 
 def described(found: Sequence[scenes.Scene], folder: Path) -> dict[tuple[str, str], Features]:
     folder.mkdir(parents=True, exist_ok=True)
-    extract = finder(4096)
+    extract = finder(POOL)
     seen = {}
     for scene in found:
         for name in sorted({name for pair in scene.pairs for name in pair}):

@@ -2,7 +2,7 @@
 
 Usage: python studies/choosing.py PATH/TO/data/train OUT
        python studies/matching.py OUT/stereo FEATURES     FEATURES: a folder for features, kept for the next time
-       python studies/matching.py OUT/stereo FEATURES-8000 --pool 8000
+       python studies/matching.py OUT/stereo FEATURES --pool 8000
 
 2,048 of 4,096 (--pool) upright DoG keypoints a photo, default, in the first table matched by `consensus`. mAA at 10
 degrees of the essential matrix by the true cameras (PoseLib, 1 px), scenes counted alike, beside the first row by
@@ -30,7 +30,7 @@ from hynet.matchers.consensus import Consensus
 from hynet.matchers.nearest import Nearest, match
 from hynet.types import Array, Features, Keypoints, Matches
 
-COUNT = 2048
+POOL, COUNT = 4096, 2048
 FINEST = 1.6  # pixels: sizes of the first octave
 RIGHT = 3.0  # pixels
 FAILED = 180.0  # degrees
@@ -89,11 +89,11 @@ def half(share: float, cells: int) -> Select:
     return rows
 
 
-def by_size(cells: int, pool: float) -> Select:
-    """Spread among `pool` times as many as are kept; each octave of sizes has a grid of its own, of cells that grow."""
+def by_size(cells: int, times: float) -> Select:
+    """Spread, among so many times as many as are kept; each octave of sizes has a grid of its own, of larger cells."""
 
     def rows(found: Keypoints, size: tuple[int, int]) -> Array:
-        order = np.argsort(-found.scores * np.sqrt(found.sigma), kind="stable")[: int(pool * COUNT)]
+        order = np.argsort(-found.scores * np.sqrt(found.sigma), kind="stable")[: int(times * COUNT)]
         octave = np.floor(np.log2(found.sigma[order] / FINEST)).clip(0)
         side = np.sqrt(cells * size[0] * size[1] / COUNT) * 2**octave
         seen: Counter[tuple[float, ...]] = Counter()
@@ -227,6 +227,7 @@ def table(found: Sequence[scenes.Scene], rows: Mapping[str, Callable[[], Row]]) 
 
 def main(data: Path, folder: Path, pool: int) -> None:
     found = scenes.load(data)
+    folder /= str(pool)
     folder.mkdir(parents=True, exist_ok=True)
     extract = finder(pool)
     for scene in found:
@@ -242,5 +243,5 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--pool", type=int, default=4096)
+    parser.add_argument("--pool", type=int, default=POOL)
     main(**vars(parser.parse_args()))

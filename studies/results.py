@@ -72,7 +72,7 @@ STUDIES = {
     ),
     "homography": Study(
         "Photos of planes",
-        "The same ten sequences, end to end, by today's weights and fits.",
+        "The same ten sequences, end to end, as `hynet match --geometry homography` does it.",
         f"evaluate homography --model {','.join(WHOLE)} --data data/homography",
         "homography",
     ),
@@ -111,17 +111,17 @@ STUDIES = {
 
 HEAD = """# Results
 
-Made by `python studies/results.py DATA WEIGHTS OUT --page docs/results.md`; every table is what the command under it
+Made by `python studies/results.py DATA WEIGHTS OUT --page docs/results.md`; every table is what the commands under it
 printed, in a folder where `data` holds real photos that were never trained on (ten planar sequences, 14 scenes for
 patches, 19 photos of two scenes of the challenge, 19 of Strecha's) and `weights` the published weights of others
 (TFeat, HardTFeat, DesDis, MKD, ALIKED, XFeat, LighterGlue). Nothing is chosen by these numbers. `random` and
 `constant` know nothing: a protocol that likes them is broken. The paper's numbers stand in a table only where the data
 is the paper's, else in a note under it. The command under a table says which rows were run.
 
-"Which to choose" and "Poses of two photos" are of today's weights and of what `hynet match` does; "Photos of planes"
-was made before refinement looked around. The other tables are older: their `default` and `default-float` are the
-weights that shipped first, regions are round, matches where they were detected, and models as the mapper left them. Of
-`default` and `commercial` the [cards](cards.md) have today's figures on patches and planes.
+"Which to choose", "Photos of planes" and "Poses of two photos" are of today's weights and of what `hynet match` does.
+The other tables are older: their `default` and `default-float` are the weights that shipped first, regions are round,
+matches where they were detected, and models as the mapper left them. Of `default` and `commercial` the
+[cards](cards.md) have today's figures on patches.
 
 What is missing: the real PhotoTour and HPatches releases, the challenge's whole scenes and the ETH benchmark's photos
 at full size are not on this machine. `hynet evaluate` reads all of them.

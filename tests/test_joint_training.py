@@ -13,7 +13,7 @@ import hynet
 from conftest import train_whole_and_cut, write_set
 from hynet.cli import main
 from hynet.datasets import synthetic
-from hynet.detectors.affine_network import AffineNetwork
+from hynet.detectors.affine_network import SHIPPED, AffineNetwork
 
 torch = pytest.importorskip("torch")
 from hynet.training import checkpoints, joint, shape, warps  # noqa: E402
@@ -103,7 +103,8 @@ def test_the_command_writes_a_descriptor_and_shapes_to_match_with(tmp_path, caps
     np.testing.assert_allclose(exported, AffineNetwork(best).numbers(views), atol=1e-4)
     assert np.abs(exported - AffineNetwork().numbers(views)).max() > 1e-3  # not those it started from
     further = asked.replace("/run", "/further").split()
-    assert main([*further, "--descriptor", told["descriptor"], "--shape", told["shape"], "--pairs-per-batch", "8"]) == 0
+    of_the_run = ["--descriptor", told["descriptor"], "--shape", told["shape"].replace(".onnx", ".safetensors")]
+    assert main([*further, *of_the_run, "--pairs-per-batch", "8"]) == 0
 
 
 def test_the_descriptor_of_a_run_is_shared_with_a_card_that_says_what_it_goes_with(tmp_path, patches):
@@ -122,11 +123,13 @@ def test_the_descriptor_of_a_run_is_shared_with_a_card_that_says_what_it_goes_wi
 def test_a_run_that_cannot_be_is_refused_in_a_sentence(tmp_path, capsys):
     write_set(tmp_path / "set", 60, seed=1)
     (tmp_path / "text.safetensors").write_text("no weights")
+    (tmp_path / "copied.onnx").write_bytes(SHIPPED.read_bytes())
     asked = f"train joint --data {tmp_path}/set --out {tmp_path}/run --steps 1 --pairs-per-batch 8"
     for options, sentence in {
         f"--shape {tmp_path}/text.safetensors": "not a weights file",
         "--shape baumberg": "learns nothing",
-        f"--shape {tmp_path}/missing.onnx": "cannot read",
+        f"--shape {tmp_path}/missing.safetensors": f"cannot read {tmp_path}/missing.safetensors",
+        f"--shape {tmp_path}/copied.onnx": "give .pth or .safetensors",
         "--descriptor rootsift": "no weights for torch ship under the name rootsift",
     }.items():
         assert main([*asked.split(), *options.split()]) == 2

@@ -11,15 +11,17 @@ from hynet.errors import BadInput, BadWeights
 
 
 @pytest.mark.parametrize("norm", ["frn", "bn", "in", "bn-affine"])
-@pytest.mark.parametrize("wrap", ["bare", "checkpoint", "hardnet", "parallel"])
+@pytest.mark.parametrize("wrap", ["bare", "checkpoint", "hardnet", "parallel", "joint", "joint, from a package"])
 def test_weights_are_recognised_by_their_keys_however_wrapped(norm, wrap, tmp_path, patches):
     trained = descriptors.HyNet(norm=norm).eval()
-    state = trained.state_dict()
+    state, shapes = trained.state_dict(), {"joint_shape.features.0.weight": torch.ones(16, 1, 3, 3)}
     wrapped = {
         "bare": state,
         "checkpoint": {"network": state, "step": 7},
         "hardnet": {"epoch": 3, "state_dict": state},
         "parallel": {f"_orig_mod.module.{key}": value for key, value in state.items()},
+        "joint": {f"joint_descriptor.{key}": value for key, value in state.items()} | shapes,
+        "joint, from a package": {f"joint_descriptor.adapted_module.{key}": value for key, value in state.items()},
     }[wrap]
     torch.save(wrapped, tmp_path / "some.pth")
     np.testing.assert_array_equal(load(tmp_path / "some.pth").describe(patches), trained.describe(patches))

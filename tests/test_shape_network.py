@@ -162,6 +162,7 @@ def test_the_command_trains_a_network_that_shape_takes(tmp_path, capsys):
         told = json.loads(capsys.readouterr().out.splitlines()[-1])
         for measured in ("validation", "before", "round", "unwarped"):
             assert set(told[measured]) == set(sets[1:])
+        assert told["checkpoint"] == f"{tmp_path}/run/{'best' if sets else 'last'}.pt"
 
 
 def test_a_network_looks_at_patches_as_wide_as_those_it_learnt_from(tmp_path):

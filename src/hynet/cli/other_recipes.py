@@ -140,9 +140,9 @@ def joint(
         minutes: training time; by default 45, if steps are not given either.
         steps: number of training steps, in place of minutes.
         descriptor: the descriptor to start from, by name or path.
-        shape: the network for affine shapes to start from: the one that ships, or the path of weights for torch.
+        shape: the network for affine shapes to start from: the one that ships, or the path of a shape.safetensors.
         tilt: maximum elongation of a region by a warp, length over width.
-        pairs_per_batch: pairs per batch, two patches each; every second pair is left round and unwarped.
+        pairs_per_batch: pairs per batch, two patches each; every second pair is left round and is not warped.
         learning_rate: peak learning rate.
         validate_minutes: minutes between validations.
         seed: random seed of pairs and warps.
@@ -165,7 +165,7 @@ def joint(
     )
     ended = _train(JointLearning, config, data, out, validate, resume)
     weights, shapes = out / "descriptor.safetensors", out / "shape.onnx"
-    card.share(out, weights)
+    card.share(out, weights, checkpoint=ended.checkpoint)
     _export_shapes(ended.checkpoint, shapes)
     told = asdict(ended) | {"checkpoint": str(ended.checkpoint), "descriptor": str(weights), "shape": str(shapes)}
     return Report(f"{ended.steps} steps -> {weights} and {shapes}{_errors(ended)}", told)

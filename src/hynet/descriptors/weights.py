@@ -227,7 +227,7 @@ def _innermost(content: Any) -> Any:
 
 def _bare(key: Any) -> Any:
     """Below our own wrappers, layers.Adapted and training's Joint, all names are the network's, even "module"."""
-    wrappers = r"^(adapted_module\.|joint_descriptor\.|((module|_orig_mod)\.)+)"
+    wrappers = r"^(joint_descriptor\.)?(adapted_module\.|((module|_orig_mod)\.)+)?"
     return re.sub(wrappers, "", key) if isinstance(key, str) else key
 
 

@@ -24,7 +24,8 @@ def read_state(path: str | Path) -> Any:
     for key in ("state_dict", "network"):
         if isinstance(content, dict) and key in content:
             content = content[key]
-    if isinstance(content, dict) and any(str(key).startswith("joint_shape.") for key in content):
-        # Of a run that trained a descriptor as well
-        return {key.removeprefix("joint_shape."): value for key, value in content.items() if "joint_shape." in key}
-    return content
+    if not isinstance(content, dict):
+        return content
+    prefix = "joint_shape."  # of a run that trained a descriptor as well
+    shape = {key.removeprefix(prefix): value for key, value in content.items() if str(key).startswith(prefix)}
+    return shape or content

@@ -123,7 +123,7 @@ def located(templates: Templates, photo: Pyramid, frames: Array, *, search: bool
             moved = detected[far]
             moved[:, :, 2:] += moved[:, :, :2] @ way[far, :, None]
             found_there, alike_there = _aligned(some[far], photo, moved)
-            better = (alike_there > alike[far]) & (alike_there >= ALIKE_AFAR) & photo.shows(found_there)
+            better = (alike_there > alike[far]) & (alike_there >= ALIKE_AFAR)
             found[far[better]] = found_there[better]
         places.append(found)
     return np.concatenate(places)
@@ -170,7 +170,7 @@ def _aligned(templates: Templates, photo: Pyramid, begun: Array) -> tuple[Array,
         uphill[:, :2] += PULL * away
         warps = warps @ np.linalg.inv(_as_warps((to_step @ uphill[:, :, None])[:, :, 0]))
     way = np.linalg.solve(begun[:, :, :2], best[:, :, 2:] - begun[:, :, 2:])[:, :, 0]  # in sigmas
-    believed = (np.linalg.norm(way, axis=1) < FARTHEST) & (alike >= ALIKE)
+    believed = (np.linalg.norm(way, axis=1) < FARTHEST) & (alike >= ALIKE) & photo.shows(best[:, :, 2])
     return np.where(believed[:, None], best[:, :, 2], begun[:, :, 2]), np.where(believed, alike, 0)
 
 

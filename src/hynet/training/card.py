@@ -29,15 +29,17 @@ class Shared:
     validation: Mapping[str, float]  # set -> FPR@95 in percent
 
 
-def share(run_folder: Path, file: Path, sources: Path | None = None) -> Shared:
+def share(run_folder: Path, file: Path, sources: Path | None = None, *, checkpoint: Path | None = None) -> Shared:
     """Write the best weights of a run, or its last where none were validated, as .safetensors, and the card.
 
     sources: a CSV of scenes, their source and licence, for the card's bill of materials.
+    checkpoint: of the run, in place of its best.
     """
     save_file = need("safetensors.torch", "train", "writing .safetensors").save_file
     if file.suffix != ".safetensors":
         raise BadInput(f"shared weights are .safetensors, got {file}.")
-    source = checkpoints.to_use(run_folder)
+    usual = (run_folder / checkpoints.BEST, run_folder / checkpoints.LAST)
+    source = checkpoint or next((path for path in usual if path.exists()), None)
     if source is None:
         raise BadInput(f"no best.pt or last.pt in {run_folder}; give the folder of a training run.")
     content = checkpoints.read(source)
@@ -67,7 +69,7 @@ def _purpose(name: str, about: Mapping[str, Any]) -> tuple[str, list[str]]:
         return f"descriptor: 32 x 32 grey patches to unit vectors of {about['dim']} numbers", [
             f"    hynet match a.jpg b.jpg --model {name} --shape shape.onnx",
             "",
-            "`shape.onnx`, the network for affine shapes that was trained with it, lies in the folder of the run.",
+            "`shape.onnx` is the network for affine shapes of the same run, in whose folder it is written at the end.",
         ]
     described = f"    vectors = descriptor.describe(patches)  # (N, S, S) uint8 -> (N, {about.get('dim', 128)})"
     use = [*_loading(name, about["config"]["network"]), described]

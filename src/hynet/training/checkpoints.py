@@ -104,11 +104,6 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
-def to_use(run_folder: Path) -> Path | None:
-    """The checkpoint that others use: the best, or the last where none was validated."""
-    return next((path for path in (run_folder / BEST, run_folder / LAST) if path.exists()), None)
-
-
 def about(recipe: str, config: Any, data: Mapping[str, PatchSet]) -> dict[str, Any]:
     """What a run is, for run.json, model cards and every checkpoint."""
     return {
@@ -123,7 +118,7 @@ def about(recipe: str, config: Any, data: Mapping[str, PatchSet]) -> dict[str, A
 
 def _weights_of(config: Any) -> dict[str, str | None]:
     """Fingerprints of other networks that a training looks at, where they are files."""
-    others = {name: getattr(config, name, None) for name in ("teacher", "descriptor")}
+    others = {name: getattr(config, name, None) for name in ("teacher", "descriptor", "shape")}
     return {name: _fingerprint(str(given)) for name, given in others.items() if given}
 
 

@@ -1,8 +1,8 @@
 """Train the network for affine shapes and the descriptor together, both by the descriptor's loss.
 
 Patches are used as `hynet match` uses them: the network looks at the middle of a warped patch, and all of it is
-described in the shape that it predicts. Every second pair is left round and unwarped, so that the descriptor still
-serves round regions.
+described in the shape that it predicts. Every second pair is left round, as augmentation gave it, so that the
+descriptor still serves round regions.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from ..descriptors.layers import Network
 from ..detectors import affnet
+from ..detectors.affine_network import SHIPPED
 from ..detectors.affnet import AffNet
 from ..errors import BadInput
 from ..extractors.patchwise import network_of_shape
@@ -45,7 +46,7 @@ class JointLearning:
     region: ClassVar[float] = 1.0
 
     def __init__(self, config: JointConfig) -> None:
-        shape, descriptor = shapes_of(config), descriptor_of(config)
+        shape, descriptor = shape_network_of(config), descriptor_of(config)
         for part in descriptor.modules():
             if isinstance(part, nn.Dropout):
                 part.p = config.dropout
@@ -67,9 +68,9 @@ class JointLearning:
         return self.state.averaged.joint_shape, self.state.averaged.joint_descriptor
 
 
-def shapes_of(config: JointConfig) -> AffNet:
-    """The network for affine shapes that the config names, in torch."""
+def shape_network_of(config: JointConfig) -> AffNet:
+    """The one that the config names, in torch."""
     weights = network_of_shape(config.shape)
     if weights is None:
         raise BadInput(f"{config.shape} learns nothing; start from affine-network, or from the path of its weights.")
-    return affnet.load(weights_for_torch(weights) if weights.suffix == ".onnx" else weights)
+    return affnet.load(weights_for_torch(SHIPPED) if weights == SHIPPED else weights)

@@ -27,7 +27,7 @@ from ..system.machine import keep_memory_mapped
 from ..types import PatchSet, Progress, silent
 from . import checkpoints
 from .batches import Batch, batches, seed_of
-from .checkpoints import LAST, State
+from .checkpoints import BEST, LAST, State
 from .configuration import learning_rate, progress
 from .logbook import Watch, unwatched
 from .loop import check_finite, step
@@ -48,7 +48,7 @@ class TrainedShape:
     """How a run ended: FPR@95 in percent by set, of patches under the same random warps."""
 
     steps: int
-    checkpoint: Path  # the best on validation, or the last where nothing was validated
+    checkpoint: Path  # the best on validation, or the last where nothing is validated
     validation: Mapping[str, float]  # by that checkpoint
     before: Mapping[str, float]  # by what the run started from
     round: Mapping[str, float]  # by that checkpoint, with round regions
@@ -142,7 +142,7 @@ def train(
         save(out / LAST, state.content(), about)
     if stopped:
         interrupt(stopped, now.step, out)
-    kept = checkpoints.to_use(out) or out / LAST
+    kept = out / (BEST if validate else LAST)
     if validate:
         state.averaged.load_state_dict(checkpoints.read(kept)["network"])
     network, descriptor = learning.averaged()

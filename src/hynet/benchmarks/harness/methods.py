@@ -59,9 +59,8 @@ class Setting:
         turned = turned or "upright (oriented in folders where some photos were turned)"
         shape = usual_shape(self.detectors[0], "") if self.shape == "auto" else self.shape
         shaped = "" if shape == "none" else f", with elliptic regions by {Path(shape).name}"
-        found = " and of ".join(self.detectors)
-        if not self.spread:
-            found = found.replace("dog", "dog (the strongest anywhere, not spread)")
+        dog = "dog" if self.spread else "dog (the strongest anywhere, not spread)"
+        found = " and of ".join(dog if detector == "dog" else detector for detector in self.detectors)
         return (
             f"Patch descriptors: the same {turned} keypoints of {found}, at most {self.max_keypoints:,} per photo"
             f"{shaped}. Others find their own, as many."
