@@ -95,6 +95,13 @@ def test_the_command_writes_a_descriptor_and_shapes_to_match_with(tmp_path, caps
     assert np.linalg.norm(features.descriptors, axis=1) == pytest.approx(1, abs=1e-3)
     assert AffineNetwork(told["shape"]).support == pytest.approx(24 / 1.4, rel=1e-3)
 
+    # One that is given in the place of the other is refused
+    pair = ["match", "--out", f"{tmp_path}/m.png"]
+    assert main([*pair, "--model", told["shape"]]) == 2
+    assert "is a network for affine shapes" in capsys.readouterr().err
+    assert main([*pair, "--shape", told["descriptor"]]) == 2
+    assert "does not hold AffNet" in capsys.readouterr().err
+
     # Both files are of one checkpoint, which can be used by itself and gone on from
     best, trained = f"{tmp_path}/run/best.pt", hynet.load(told["descriptor"]).state_dict()
     assert all(torch.equal(value, trained[name]) for name, value in hynet.load(best).state_dict().items())

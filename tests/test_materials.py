@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors import safe_open
 
 import hynet
 from conftest import write_set
@@ -34,6 +36,19 @@ def run(tmp_path_factory) -> Path:
 def push(run: Path, file: Path, sources: str) -> int:
     (file.parent / "sources.csv").write_text(sources)
     return main(["push", str(run), str(file), "--sources", str(file.parent / "sources.csv")])
+
+
+def test_shared_weights_have_the_same_bytes_each_time_and_can_be_read_by_all(run, tmp_path):
+    for name in ("one.safetensors", "other.safetensors"):
+        assert main(["push", str(run), str(tmp_path / name)]) == 0
+    one, other = (tmp_path / name for name in ("one.safetensors", "other.safetensors"))
+    assert one.read_bytes() == other.read_bytes()
+    assert one.read_bytes()[8:].startswith(b'{"__metadata__":{"format":"pt","recipe":"custom"}')
+    assert one.stat().st_mode == one.with_suffix(".md").stat().st_mode  # like any other file's
+    with safe_open(one, "pt") as file:
+        assert file.metadata() == {"format": "pt", "recipe": "custom"}
+    trained = hynet.load(run / "last.pt").state_dict()
+    assert all(torch.equal(value, trained[name]) for name, value in hynet.load(one).state_dict().items())
 
 
 def test_the_card_lists_every_scene_with_its_photos_source_and_licence(run, tmp_path):

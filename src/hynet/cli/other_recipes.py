@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from .. import images
 from ..detectors.affine_network import LOOKED_AT
 from ..errors import need
-from ..system.files import make_folder, whole
+from ..system import safetensors
+from ..system.files import make_folder
 from ..system.locks import alone
 from ..training.run import check_apart, load_sets, load_validation
 from ..training.shape_settings import JOINT, SHAPE, ShapeConfig
@@ -110,7 +111,7 @@ def shape(
     exported = out / "shape.onnx"
     _export_shapes(ended.checkpoint, exported)
     told = asdict(ended) | {"checkpoint": str(ended.checkpoint), "file": str(exported)}
-    return Report(f"{ended.steps} steps -> {exported}{_errors(ended)}", told)
+    return Report(f"{_steps(ended)} -> {exported}{_errors(ended)}", told)
 
 
 def joint(
@@ -168,7 +169,7 @@ def joint(
     card.share(out, weights, checkpoint=ended.checkpoint)
     _export_shapes(ended.checkpoint, shapes)
     told = asdict(ended) | {"checkpoint": str(ended.checkpoint), "descriptor": str(weights), "shape": str(shapes)}
-    return Report(f"{ended.steps} steps -> {weights} and {shapes}{_errors(ended)}", told)
+    return Report(f"{_steps(ended)} -> {weights} and {shapes}{_errors(ended)}", told)
 
 
 def _export_shapes(checkpoint: Path, file: Path) -> None:
@@ -177,9 +178,7 @@ def _export_shapes(checkpoint: Path, file: Path) -> None:
     from ..export import affine_network
 
     network = affnet.load(checkpoint)
-    with whole(file.with_suffix(".safetensors")) as temporary:
-        save_file = need("safetensors.torch", "train", "writing .safetensors").save_file
-        save_file(network.state_dict(), temporary, metadata={"format": "pt", "recipe": "shape"})
+    safetensors.write(file.with_suffix(".safetensors"), network.state_dict(), recipe="shape")
     affine_network.export(network, file, {"support": f"{LOOKED_AT:.4g}"})
 
 
@@ -205,6 +204,11 @@ def _train(
             watch=_tell,
             bar=progress,
         )
+
+
+def _steps(ended: TrainedShape) -> str:
+    best = "" if ended.kept == ended.steps else f", the best weights are of step {ended.kept}"
+    return f"{ended.steps} steps{best}"
 
 
 def _errors(ended: TrainedShape) -> str:

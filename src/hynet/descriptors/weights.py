@@ -80,7 +80,7 @@ def fill(own: nn.Module, path: str | Path) -> None:
 
 def network(path: str | Path) -> Network:
     """The torch network whose weights are in this file, or ship under this name, recognised by their names."""
-    if str(path) in DESCRIPTORS and not _file(path).exists():
+    if not Path(path).suffix and not _file(path).exists():
         ours = listed(shipped("descriptor"))
         raise BadWeights(f"no weights for torch ship under the name {path}; choose {ours}, or the path of weights.")
     return from_state(read_state(_file(path)), str(path))

@@ -16,6 +16,7 @@ from typing import Any
 from ..descriptors import loading
 from ..descriptors.weights import HUB_CONFIG, HUB_WEIGHTS
 from ..errors import BadInput, DataNotFound, need
+from ..system import safetensors
 from ..system.files import make_folder, whole
 from ..types import Descriptor
 
@@ -24,7 +25,6 @@ REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 
 def save(model: str | Path, folder: str | Path, *, licence: str = "", trained_on: str = "") -> Path:
     """Weights of any of our networks, by name or path, into a folder that can be uploaded as it is."""
-    save_file = need("safetensors.torch", "train", "writing .safetensors").save_file
     network = loading.network(model)
     described = loading.load(model)
     config = {
@@ -38,8 +38,7 @@ def save(model: str | Path, folder: str | Path, *, licence: str = "", trained_on
         "license": licence,
     }
     folder = make_folder(folder)
-    with whole(folder / HUB_WEIGHTS) as file:
-        save_file({key: value.contiguous() for key, value in network.state_dict().items()}, file, {"format": "pt"})
+    safetensors.write(folder / HUB_WEIGHTS, network.state_dict())
     with whole(folder / "README.md") as file:
         file.write_text(_card(folder.resolve().name, config))
     with whole(folder / HUB_CONFIG) as file:  # last: it vouches for the rest

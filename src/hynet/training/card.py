@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..descriptors import DESCRIPTORS, loading
-from ..errors import BadInput, need
+from ..errors import BadInput
+from ..system import safetensors
 from ..system.files import whole
 from . import checkpoints, materials
 
@@ -35,7 +36,6 @@ def share(run_folder: Path, file: Path, sources: Path | None = None, *, checkpoi
     sources: a CSV of scenes, their source and licence, for the card's bill of materials.
     checkpoint: of the run, in place of its best.
     """
-    save_file = need("safetensors.torch", "train", "writing .safetensors").save_file
     if file.suffix != ".safetensors":
         raise BadInput(f"shared weights are .safetensors, got {file}.")
     usual = (run_folder / checkpoints.BEST, run_folder / checkpoints.LAST)
@@ -50,9 +50,7 @@ def share(run_folder: Path, file: Path, sources: Path | None = None, *, checkpoi
         state = loading.read_state(source)
         described_by = loading.from_state(state, str(source))
         about = about | {"dim": described_by.dim, "config": about["config"] | {"network": type(described_by).__name__}}
-    weights = {name: value.contiguous() for name, value in state.items()}
-    with whole(file) as temporary:
-        save_file(weights, temporary, metadata={"format": "pt", "recipe": about["recipe"]})
+    safetensors.write(file, state, recipe=about["recipe"])
     card = file.with_suffix(".md")
     with whole(card) as temporary:
         temporary.write_text(_card(file.name, about, position, bill))
@@ -69,7 +67,7 @@ def _purpose(name: str, about: Mapping[str, Any]) -> tuple[str, list[str]]:
         return f"descriptor: 32 x 32 grey patches to unit vectors of {about['dim']} numbers", [
             f"    hynet match a.jpg b.jpg --model {name} --shape shape.onnx",
             "",
-            "`shape.onnx` is the network for affine shapes of the same run, in whose folder it is written at the end.",
+            "`shape.onnx` is the network for affine shapes trained with it, in the folder of the run: share it, too.",
         ]
     described = f"    vectors = descriptor.describe(patches)  # (N, S, S) uint8 -> (N, {about.get('dim', 128)})"
     use = [*_loading(name, about["config"]["network"]), described]

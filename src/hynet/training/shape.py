@@ -48,6 +48,7 @@ class TrainedShape:
     """How a run ended: FPR@95 in percent by set, of patches under the same random warps."""
 
     steps: int
+    kept: int  # the step of the checkpoint
     checkpoint: Path  # the best on validation, or the last where nothing is validated
     validation: Mapping[str, float]  # by that checkpoint
     before: Mapping[str, float]  # by what the run started from
@@ -143,13 +144,13 @@ def train(
     if stopped:
         interrupt(stopped, now.step, out)
     kept = out / (BEST if validate else LAST)
-    if validate:
-        state.averaged.load_state_dict(checkpoints.read(kept)["network"])
+    best = checkpoints.read(kept)
+    state.averaged.load_state_dict(best["network"])
     network, descriptor = learning.averaged()
     validation = errors(config, network, descriptor, validate, region)
     round_ones = errors(config, None, descriptor, validate, region)
     unwarped = errors(replace(config, tilt=1.0, turn=0.0), None, descriptor, validate, region)
-    return TrainedShape(now.step, kept, validation, before, round_ones, unwarped)
+    return TrainedShape(now.step, best["position"]["step"], kept, validation, before, round_ones, unwarped)
 
 
 def start(config: ShapeConfig) -> State[AffNet]:
