@@ -184,6 +184,8 @@ def test_a_network_looks_at_patches_as_wide_as_those_it_learnt_from(tmp_path):
     [
         ("--steps 1 --minutes 1", "give exactly one of them"),
         ("--steps 1 --tilt 0.5", "tilt must be 1 or more"),
+        ("--steps 0", "steps must be more than 0"),
+        ("--minutes 0", "minutes must be more than 0"),
         ("--steps 1 --descriptor rootsift", "rootsift"),
         ("--steps 1 --validate {set}", "which is trained on"),
         ("--steps 1 --pairs-per-batch 100", "there are 60"),

@@ -14,6 +14,7 @@ from ..errors import need
 from ..system import safetensors
 from ..system.files import make_folder
 from ..system.locks import alone
+from ..training.configuration import check_learns
 from ..training.run import check_apart, load_sets, load_validation
 from ..training.shape_settings import JOINT, SHAPE, ShapeConfig
 from . import Report
@@ -192,6 +193,7 @@ def _train(
 ) -> TrainedShape:
     from ..training import shape as training
 
+    check_learns(config)
     check_apart(data, validate, "Validate on another set.")
     with bar() as progress:
         return training.train(

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 import tyro
 
 from ..errors import BadInput, UnknownName, listed
-from ..training.configuration import LENGTHS, TrainConfig
+from ..training.configuration import LENGTHS, TrainConfig, check_learns
 from ..training.recipes import RECIPES
 from ..training.run import train
 from ..types import Table
@@ -103,6 +103,7 @@ def _train(
     validate_on_training: bool,
     device: str | None,
 ) -> Report:
+    check_learns(config)
     speaks = os.environ.get("RANK", "0") == "0"
     if not speaks:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  under torchrun, one process answers for all

@@ -109,6 +109,13 @@ class TrainConfig:
                 raise BadInput(f"{name} {bounds}; got {value}.")
 
 
+def check_learns(config: TrainConfig) -> None:
+    """In Python a run of no length is a way to get untrained weights; as a command it is a mistake."""
+    length = next(name for name in LENGTHS if getattr(config, name) is not None)
+    if getattr(config, length) == 0:
+        raise BadInput(f"{length} must be more than 0, or nothing is learnt.")
+
+
 def _check_kind(name: str, kind: Any, value: Any) -> None:
     """The command line has done so already; in Python anything may be given."""
     if get_origin(kind) is Literal:
