@@ -32,7 +32,7 @@ class OnnxEngine(Descriptor):
             self.patch_size, self.dim = int(patches.shape[-1]), int(descriptors.shape[-1])
         except (ValueError, TypeError, IndexError):  # other inputs and outputs, or of other shapes
             raise BadWeights(f"{path} is another network than a descriptor; `hynet export` writes one.") from None
-        if descriptors.name == "shapes":
+        if descriptors.name == "shapes":  # OUTPUT of detectors/affine_network.py
             raise BadWeights(f"{path} is a network for affine shapes, not a descriptor; give it as the shape.")
         self._names = [descriptors.name], patches.name
         self.about: dict[str, str] = dict(self._session.get_modelmeta().custom_metadata_map)

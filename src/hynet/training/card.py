@@ -47,9 +47,9 @@ def share(run_folder: Path, file: Path, sources: Path | None = None, *, checkpoi
     bill = [] if sources is None else _bill(about, sources)
     state = content["network"]
     if about["recipe"] == "joint":
-        state = loading.read_state(source)
-        described_by = loading.from_state(state, str(source))
-        about = about | {"dim": described_by.dim, "config": about["config"] | {"network": type(described_by).__name__}}
+        network = loading.network(source)
+        state = network.state_dict()
+        about = about | {"dim": network.dim, "config": about["config"] | {"network": type(network).__name__}}
     safetensors.write(file, state, recipe=about["recipe"])
     card = file.with_suffix(".md")
     with whole(card) as temporary:

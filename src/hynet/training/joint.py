@@ -46,7 +46,7 @@ class JointLearning:
     region: ClassVar[float] = 1.0
 
     def __init__(self, config: JointConfig) -> None:
-        shape, descriptor = shape_network_of(config), descriptor_of(config)
+        shape, descriptor = affnet_of(config), descriptor_of(config)
         for part in descriptor.modules():
             if isinstance(part, nn.Dropout):
                 part.p = config.dropout
@@ -68,7 +68,7 @@ class JointLearning:
         return self.state.averaged.joint_shape, self.state.averaged.joint_descriptor
 
 
-def shape_network_of(config: JointConfig) -> AffNet:
+def affnet_of(config: JointConfig) -> AffNet:
     """The one that the config names, in torch."""
     weights = network_of_shape(config.shape)
     if weights is None:
