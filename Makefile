@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: match test test-app oldest slow check docs fuzz faults venv clean
+.PHONY: match test test-app oldest slow check docs fuzz faults bench venv clean
 
 match: .venv/.core
 	$(BIN)/hynet match --out matches.png
@@ -33,10 +33,14 @@ slow: venv
 # Broken inputs for every reader, and faults for every long command: docs/reliability.md says what came of them.
 CASES ?= 2000
 fuzz: venv
-	$(BIN)/python -m campaign.fuzz --cases $(CASES) --out campaign/fuzz.json
+	$(BIN)/python -m research.campaign.fuzz --cases $(CASES) --out research/campaign/fuzz.json
 
 faults: venv
-	$(BIN)/python -m campaign.faults --out campaign/faults.json
+	$(BIN)/python -m research.campaign.faults --out research/campaign/faults.json
+
+# Speed as ratios against peers; `python -m bench NAME` runs one bench.
+bench: venv
+	$(BIN)/python -m bench
 
 check: venv
 	$(BIN)/ruff format --check .

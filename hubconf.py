@@ -13,7 +13,7 @@ dependencies = ["torch", "numpy", "cv2", "PIL", "onnxruntime", "safetensors"]
 
 def hynet(model: str = "default") -> Any:
     """The network: (N, 1, 32, 32) grey from 0 to 255 -> raw (N, 128); `describe` takes uint8 and gives unit rows."""
-    from hynet.descriptors.loading import load
+    from hynet.features.descriptors.loading import load
 
     return load(model, engine="torch")
 

@@ -36,7 +36,7 @@ default_role = "code"  # docstrings write names in single backquotes
 
 doctest_global_setup = """
 import hynet
-from hynet.datasets.example import sacre_coeur
+from hynet.images.example import sacre_coeur
 noon, evening = sacre_coeur().paths
 """
 

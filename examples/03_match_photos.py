@@ -6,8 +6,8 @@ Usage: python examples/03_match_photos.py [a.jpg b.jpg]      without photos, an 
 import sys
 
 import hynet
-from hynet import drawing
-from hynet.datasets.example import example
+from hynet.images import drawing
+from hynet.images.example import example
 
 first, second = sys.argv[1:3] if len(sys.argv) > 2 else example().paths
 

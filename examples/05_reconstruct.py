@@ -9,9 +9,10 @@ from pathlib import Path
 import cv2
 
 import hynet
-from hynet import colmap, pages
+from hynet import pages
 from hynet.datasets import synthetic
 from hynet.pages import view
+from hynet.sfm import colmap
 
 if len(sys.argv) > 1:
     photos = Path(sys.argv[1])

@@ -12,9 +12,9 @@ import h5py
 
 import hynet
 from hynet.datasets import synthetic
-from hynet.extractors import open_extractor
-from hynet.extractors.settings import Settings
-from hynet.matchers.hloc_matches import write_pair
+from hynet.features.extractors import open_extractor
+from hynet.features.settings import Settings
+from hynet.matching.hloc_matches import write_pair
 
 photos = Path("photos")
 photos.mkdir(exist_ok=True)

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from hynet.system.processes import one_by_one
+from hynet.runtime.processes import one_by_one
 
 ENTRY_POINTS = "[hynet.extractors]\ntouchy = poison:Touchy\n"
 

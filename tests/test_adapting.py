@@ -22,7 +22,7 @@ def sets(tmp_path_factory) -> tuple[Path, Path]:
 
 
 def untrained(folder: Path) -> Path:
-    from hynet.descriptors.hynet import HyNet
+    from hynet.features.descriptors.hynet import HyNet
 
     torch.manual_seed(0)
     torch.save(HyNet().state_dict(), folder / "untrained.pth")

@@ -12,13 +12,13 @@ import torch
 from conftest import write_set
 from hynet.cli import main
 from hynet.datasets import synthetic
-from hynet.detectors.affine_network import SHIPPED, AffineNetwork
-from hynet.detectors.affnet import from_state, recognised
-from hynet.detectors.dog import DoG
 from hynet.errors import BadInput, BadWeights
-from hynet.export.affine_network import AGREE_INT8, export, export_int8
-from hynet.extractors.folder import weights_of
-from hynet.extractors.settings import Settings
+from hynet.features.detectors.affine_network import SHIPPED, AffineNetwork
+from hynet.features.detectors.affnet import from_state, recognised
+from hynet.features.detectors.dog import DoG
+from hynet.features.export.affine_network import AGREE_INT8, export, export_int8
+from hynet.features.folder import weights_of
+from hynet.features.settings import Settings
 
 kornia = pytest.importorskip("kornia.feature")
 
@@ -100,7 +100,7 @@ def test_the_published_file_itself_can_be_used(theirs, ours, tmp_path):
 
 
 def test_another_network_is_refused(tmp_path):
-    from hynet.models import FOLDER
+    from hynet.features.models import FOLDER
 
     with pytest.raises(BadWeights, match="affine shapes"):
         AffineNetwork(FOLDER / "keynet.onnx")

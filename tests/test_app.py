@@ -25,10 +25,10 @@ pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
 
 import hynet
-from hynet import patches
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
+from hynet.images import patches
 from hynet.pages.app import pair, photo, visits
 from hynet.pages.app.choice import Choice, Choices, command, snippet
 from hynet.pages.app.desk import Desk, TooBusy

@@ -17,7 +17,7 @@ pytest.importorskip("uvicorn")
 import hynet
 from browser import CHROMIUM, Browser
 from conftest import shared_file
-from hynet.datasets.example import example
+from hynet.images.example import example
 from hynet.pages.app import visits
 from test_app import Page
 

@@ -8,9 +8,9 @@ from functools import partial
 import pytest
 
 from hynet.errors import BadInput, MissingExtra
-from hynet.system import batches
-from hynet.system.batches import Batch, Failed
-from hynet.system.cluster import open_cluster
+from hynet.runtime import batches
+from hynet.runtime.batches import Batch, Failed
+from hynet.runtime.cluster import open_cluster
 
 SECONDS = 20.0
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from hynet.bench import BENCHES, Measurement
-from hynet.cli import main
-from hynet.system.machine import cores
+from bench import BENCHES, Measurement
+from bench.__main__ import main
+from hynet.runtime.machine import cores
 
 # bench -> sizes at which it takes about a second
 SMALL: dict[str, dict[str, Any]] = {
@@ -31,7 +31,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 def measure(bench: str) -> list[Measurement]:
-    return importlib.import_module(f"hynet.bench.{bench}").measure(**SMALL[bench])
+    return importlib.import_module(f"bench.{bench}").measure(**SMALL[bench])
 
 
 @pytest.mark.parametrize("bench", BENCHES)
@@ -58,7 +58,7 @@ def test_every_bench_runs_and_names_its_peer_first(bench):
 
 def test_what_mapping_tells_on_its_way_does_not_begin_the_matches_again():
     pytest.importorskip("pycolmap")
-    from hynet.bench.reconstruct import StageClock
+    from bench.reconstruct import StageClock
 
     clock = StageClock()
     clock.watch(1, 2, "matching")
@@ -81,8 +81,9 @@ def test_a_bench_that_compares_different_things_refuses(monkeypatch):
 
 def test_the_command_prints_ratios_against_the_first_row(monkeypatch, capsys):
     rows = [Measurement("peer", 8.0, "ms"), Measurement("ours", 2.0, "ms"), Measurement("share", 50.0, "%")]
-    monkeypatch.setattr("hynet.bench.loss.measure", lambda: rows)
-    assert main(["bench", "loss", "--json"]) == 0
+    monkeypatch.setattr("bench.loss.measure", lambda: rows)
+    monkeypatch.setattr("sys.argv", ["bench", "loss", "--json"])
+    main()
     told = json.loads(capsys.readouterr().out)
     assert told["bench"] == "loss"
     assert f"{len(cores())} cores" in told["machine"]

@@ -17,19 +17,20 @@ from hypothesis import strategies as st
 
 import reference
 from hynet import geometry
-from hynet.benchmarks import BENCHMARKS, homography
-from hynet.benchmarks.harness import methods
-from hynet.benchmarks.harness.contestants import Contestant
-from hynet.benchmarks.harness.methods import Setting
-from hynet.benchmarks.imc import paper as imc_paper
-from hynet.benchmarks.imc.evaluate import multiview, stereo
+from hynet.benchmarks import BENCHMARKS
 from hynet.cli import main
 from hynet.datasets import scenes, synthetic
 from hynet.datasets.scenes import View
 from hynet.descriptors import DESCRIPTORS
 from hynet.errors import BadData, BadInput
+from hynet.evaluation import homography
+from hynet.evaluation.harness import methods
+from hynet.evaluation.harness.contestants import Contestant
+from hynet.evaluation.harness.methods import Setting
+from hynet.evaluation.imc import paper as imc_paper
+from hynet.evaluation.imc.evaluate import multiview, stereo
 from hynet.geometry import Pose
-from hynet.matchers.nearest import match
+from hynet.matching.nearest import match
 from hynet.types import Descriptor, Features, Keypoints
 
 

@@ -14,17 +14,17 @@ import reference
 from conftest import exchange
 from hynet import metrics
 from hynet.benchmarks import BENCHMARKS
-from hynet.benchmarks.harness import distances
-from hynet.benchmarks.harness.contestants import Contestant
-from hynet.benchmarks.hpatches import csv_files as hpatches_csv
-from hynet.benchmarks.hpatches import scores as hpatches_scores
-from hynet.benchmarks.hpatches import summary as hpatches_summary
-from hynet.benchmarks.hpatches import tasks as hpatches_tasks
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.datasets.hpatches import COLUMNS
-from hynet.descriptors.resizing import resized
 from hynet.errors import BadData, DataNotFound
+from hynet.evaluation.harness import distances
+from hynet.evaluation.harness.contestants import Contestant
+from hynet.evaluation.hpatches import csv_files as hpatches_csv
+from hynet.evaluation.hpatches import scores as hpatches_scores
+from hynet.evaluation.hpatches import summary as hpatches_summary
+from hynet.evaluation.hpatches import tasks as hpatches_tasks
+from hynet.features.descriptors.resizing import resized
 
 SIZES = (14, 9, 23)
 

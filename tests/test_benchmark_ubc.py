@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from hynet import datasets
-from hynet.benchmarks import BENCHMARKS, ubc
-from hynet.benchmarks.harness.contestants import Contestant
+from hynet.benchmarks import BENCHMARKS
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.datasets import ubc as sets
 from hynet.errors import BadInput, DataNotFound
+from hynet.evaluation import ubc
+from hynet.evaluation.harness.contestants import Contestant
 from hynet.metrics import fpr95
 from hynet.types import PatchPairs
 

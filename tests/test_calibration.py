@@ -14,14 +14,14 @@ import pytest
 import reference
 from conftest import exchange
 from hynet import geometry
-from hynet.calibration import pairs as truth
-from hynet.calibration import tuning
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadData, DataNotFound
-from hynet.extractors import calibrated as calibration
-from hynet.extractors.calibrated import Calibration
-from hynet.extractors.patchwise import Extractor
+from hynet.evaluation.tuning import pairs as truth
+from hynet.evaluation.tuning import tuning
+from hynet.features import calibrated as calibration
+from hynet.features.calibrated import Calibration
+from hynet.features.extractors.patchwise import Extractor
 from hynet.types import Features, Keypoints
 
 

@@ -15,14 +15,14 @@ from hynet import geometry, images
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
-from hynet.extractors.folder import extract_all
-from hynet.extractors.hloc_file import read_h5
-from hynet.extractors.patchwise import Extractor
-from hynet.extractors.settings import Settings
+from hynet.features.extractors.patchwise import Extractor
+from hynet.features.folder import extract_all
+from hynet.features.hloc_file import read_h5
+from hynet.features.settings import Settings
 from hynet.geometry import Pose, pose_error
-from hynet.matchers import two_photos
-from hynet.matchers.nearest import match
-from hynet.matchers.verification import verify
+from hynet.matching import two_photos
+from hynet.matching.nearest import match
+from hynet.matching.verification import verify
 from hynet.types import Features, Keypoints, Matches
 
 SIZE = (480, 360)

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
-
-from campaign import cases, fuzz  # noqa: E402
-from campaign.readers import READERS  # noqa: E402
+from research.campaign import cases, fuzz
+from research.campaign.readers import READERS
 
 for extra in ("torch", "pycolmap"):
     pytest.importorskip(extra)
@@ -44,8 +38,8 @@ def test_no_reader_is_broken_by_broken_inputs():
 def test_the_campaign_notices_what_must_not_be(tmp_path, monkeypatch, read, found):
     (tmp_path / "spoilt.py").write_text(f"""
 from dataclasses import replace
-import campaign.cases as cases
-from campaign.readers import READERS
+import research.campaign.cases as cases
+from research.campaign.readers import READERS
 {read}
 sound = READERS["homographies"].read
 spoilt = lambda folder: read(folder) if folder.name == "case" else sound(folder)  # the example itself is still read

@@ -8,10 +8,10 @@ import cv2
 import numpy as np
 import pytest
 
-from hynet.calibration.choosing import Candidate, Measured, candidates, front, known_pairs, within
-from hynet.calibration.tuning import RIGHT
 from hynet.cli import main
 from hynet.datasets import synthetic
+from hynet.evaluation.tuning.choosing import Candidate, Measured, candidates, front, known_pairs, within
+from hynet.evaluation.tuning.tuning import RIGHT
 from hynet.geometry import transfer
 
 

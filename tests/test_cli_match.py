@@ -17,10 +17,10 @@ from PIL import Image
 from hynet import cli, geometry, images
 from hynet.cli import main
 from hynet.datasets import synthetic
-from hynet.datasets.example import sacre_coeur
-from hynet.extractors.hloc_file import h5_names, read_h5
-from hynet.matchers.consensus import Consensus
-from hynet.sfm import matches_file
+from hynet.features.hloc_file import h5_names, read_h5
+from hynet.images.example import sacre_coeur
+from hynet.matching import matches_file
+from hynet.matching.consensus import Consensus
 
 FAST = ["--model", "rootsift", "--max-keypoints", "300"]
 

@@ -19,13 +19,14 @@ import pytest
 
 import poison
 from hynet.errors import BadInput
-from hynet.extractors import EXTRACTORS, collecting
-from hynet.extractors.collecting import extract_collection
-from hynet.extractors.settings import Settings
-from hynet.system import batches
-from hynet.system import cluster as clusters
-from hynet.system.cluster import open_cluster
-from hynet.system.parts import FilePart
+from hynet.features import collecting
+from hynet.features.collecting import extract_collection
+from hynet.features.extractors import EXTRACTORS
+from hynet.features.settings import Settings
+from hynet.runtime import batches
+from hynet.runtime import cluster as clusters
+from hynet.runtime.cluster import open_cluster
+from hynet.runtime.parts import FilePart
 from test_collection import files
 from test_features import write_photos
 from test_plugins import install

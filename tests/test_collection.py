@@ -18,17 +18,18 @@ import numpy as np
 import pytest
 
 from hynet import images
-from hynet.benchmarks.harness.methods import Setting, open_methods
 from hynet.cli import main, progress
 from hynet.errors import BadData, BadInput, DataNotFound, UnreadableImage
-from hynet.extractors import collecting, open_extractor
-from hynet.extractors.collecting import extract_collection
-from hynet.extractors.collection import IndexRow, read_index, write_rows
-from hynet.extractors.folder import extract_all
-from hynet.extractors.hloc_file import h5_fingerprints, h5_names, read_h5
-from hynet.extractors.manifest import fetched, find_addresses
-from hynet.extractors.settings import Settings
-from hynet.system.cluster import open_cluster
+from hynet.evaluation.harness.methods import Setting, open_methods
+from hynet.features import collecting
+from hynet.features.collecting import extract_collection
+from hynet.features.collection import IndexRow, read_index, write_rows
+from hynet.features.extractors import open_extractor
+from hynet.features.folder import extract_all
+from hynet.features.hloc_file import h5_fingerprints, h5_names, read_h5
+from hynet.features.manifest import fetched, find_addresses
+from hynet.features.settings import Settings
+from hynet.runtime.cluster import open_cluster
 from test_features import write_photos
 
 pytest.importorskip("pyarrow")

@@ -13,14 +13,14 @@ import pytest
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadInput, MissingExtra
-from hynet.extractors.collection import IndexRow, write_index, write_rows
-from hynet.extractors.folder import extract_all
-from hynet.extractors.hloc_file import write_group
-from hynet.extractors.settings import Settings
+from hynet.features.collection import IndexRow, write_index, write_rows
+from hynet.features.folder import extract_all
+from hynet.features.hloc_file import write_group
+from hynet.features.settings import Settings
+from hynet.runtime.cluster import open_cluster
 from hynet.sfm.collection_pairs import find_pairs
 from hynet.sfm.neighbours import nearest
 from hynet.sfm.pairs import from_file, unique_pairs
-from hynet.system.cluster import open_cluster
 from hynet.types import Features, Keypoints
 from test_pairs import PHOTOS, places, unit  # noqa: F401  (a fixture)
 

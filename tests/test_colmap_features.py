@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hynet import colmap
 from hynet.cli import main
 from hynet.datasets import synthetic
-from hynet.matchers.nearest import Nearest
+from hynet.matching.nearest import Nearest
+from hynet.sfm import colmap
 
 pytest.importorskip("pycolmap")
 

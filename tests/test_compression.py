@@ -12,10 +12,10 @@ import pytest
 import hynet
 from hynet.cli import main
 from hynet.datasets import synthetic
-from hynet.descriptors.compressed import compress
 from hynet.errors import BadInput, BadWeights, MissingExtra
-from hynet.extractors.hloc_file import read_h5
-from hynet.matchers import hamming, open_matcher
+from hynet.features.descriptors.compressed import compress
+from hynet.features.hloc_file import read_h5
+from hynet.matching import hamming, open_matcher
 from hynet.types import Features, Keypoints
 
 BYTES = {"pca32": 128, "pca96": 384, "float16": 256, "int8": 128, "bits128": 16, "bits256": 32, "pq16": 16}

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 import hynet
-from hynet import drawing, geometry
+from hynet import geometry
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
-from hynet.extractors.patchwise import Extractor
-from hynet.matchers import rounded
-from hynet.matchers.confidence import same_place
-from hynet.matchers.consensus import Consensus
-from hynet.matchers.nearest import match, nearest
-from hynet.matchers.verification import verify
+from hynet.features.extractors.patchwise import Extractor
+from hynet.images import drawing
+from hynet.matching import rounded
+from hynet.matching.confidence import same_place
+from hynet.matching.consensus import Consensus
+from hynet.matching.nearest import match, nearest
+from hynet.matching.verification import verify
 from hynet.types import Features, Keypoints, Matches
 
 

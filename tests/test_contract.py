@@ -14,11 +14,11 @@ import hynet
 from hynet.cli import COMMANDS, main
 from hynet.datasets import synthetic
 
-PUBLIC = """Extractor Features HynetError Keypoints Matches PatchPairs PatchSet Table bench benchmarks datasets
+PUBLIC = """Extractor Features HynetError Keypoints Matches PatchPairs PatchSet Table benchmarks datasets
     descriptors detectors extract_all load losses match metrics mining reconstruct similarity verify"""
-MODULES = "mining datasets colmap images drawing pages example view losses metrics similarity descriptors detectors"
+MODULES = "mining datasets benchmarks losses metrics similarity descriptors detectors"
 COMMAND_NAMES = """match extract pairs calibrate choose reconstruct patches train adapt view doctor report plot push
-    export data evaluate bench info app"""
+    export data evaluate info app"""
 BENCHMARKS = "ubc hpatches homography imc eth"
 RECIPES = """hynet hynet-sosr hynet-cpu hardnet sosnet l2net tfeat doap hynet-no-norms hynet-s hynet-d hynet-bn hynet-in
     hardnet-frn sosnet-frn loss-a loss-b light"""
@@ -38,14 +38,9 @@ def test_documented_modules_stay_importable(name):
 
 
 def test_what_the_examples_import_stays_where_it_was():
-    from hynet import colmap, pages, view
-    from hynet.example import example
+    from hynet.images.example import example
 
     assert callable(example)
-    assert callable(view.page)
-    assert callable(colmap.read_model)
-    assert callable(colmap.read_funnel)
-    assert pages.__name__ == "hynet.pages"
 
 
 def test_commands_benchmarks_and_recipes_stay():

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from conftest import shared_file
 from hynet import descriptors, load
 from hynet.descriptors import DESCRIPTORS
-from hynet.descriptors.layers import FRN, TLU
-from hynet.descriptors.resizing import resized
 from hynet.errors import BadInput, UnknownName
+from hynet.features.descriptors.layers import FRN, TLU
+from hynet.features.descriptors.resizing import resized
 
 
 def as_batch(patches: np.ndarray) -> torch.Tensor:

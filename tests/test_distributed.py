@@ -12,7 +12,7 @@ from torch import multiprocessing
 
 from hynet import losses
 from hynet.descriptors import DESCRIPTORS
-from hynet.descriptors.layers import start_orthogonal
+from hynet.features.descriptors.layers import start_orthogonal
 from hynet.mining import Strangers, certainly_different
 from hynet.training import distributed
 from hynet.training.loop import Batch, loss_of

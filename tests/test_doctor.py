@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hynet.cli import main
-from hynet.colmap.tables import GEOMETRIES, LARGEST_ID
 from hynet.datasets import synthetic
 from hynet.pages.doctor import graph
 from hynet.pages.doctor.comparison import compare
 from hynet.pages.doctor.examination import examine
 from hynet.pages.doctor.funnel import PairCounts
+from hynet.sfm.colmap.tables import GEOMETRIES, LARGEST_ID
 
 pycolmap = pytest.importorskip("pycolmap")
 

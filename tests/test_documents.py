@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from build_readme import public
 
+from build_readme import public
 from hynet.cli import COMMANDS, EVERYWHERE
 
 ROOT = Path(__file__).parents[1]

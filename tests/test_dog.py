@@ -8,9 +8,9 @@ import pytest
 
 from hynet.datasets import synthetic
 from hynet.detectors import DETECTORS
-from hynet.detectors.dog import DoG, _to_extremum
-from hynet.detectors.selection import best
 from hynet.errors import BadInput
+from hynet.features.detectors.dog import DoG, _to_extremum
+from hynet.features.detectors.selection import best
 from hynet.types import Keypoints
 
 

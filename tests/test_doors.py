@@ -23,15 +23,15 @@ from hynet import geometry, images, metrics
 from hynet.cli import main
 from hynet.datasets import downloads, sequences
 from hynet.errors import BadData, BadInput, BadWeights, HynetError, UnreadableImage
-from hynet.extractors import calibrated
-from hynet.extractors.folder import PART, Settings, extract_all
-from hynet.extractors.hloc_file import h5_names, read_h5
-from hynet.matchers.nearest import match
-from hynet.matchers.verification import verify
+from hynet.features import calibrated
+from hynet.features.folder import PART, Settings, extract_all
+from hynet.features.hloc_file import h5_names, read_h5
+from hynet.matching.nearest import match
+from hynet.matching.verification import verify
+from hynet.runtime.arrays import read_npz
+from hynet.runtime.files import whole
+from hynet.runtime.machine import cache_folder, settings_folder
 from hynet.sfm import mapping
-from hynet.system.arrays import read_npz
-from hynet.system.files import whole
-from hynet.system.machine import cache_folder, settings_folder
 from hynet.types import Features, Keypoints, Matches
 
 ROOTSIFT = Settings(descriptor="rootsift", max_keypoints=50)
@@ -394,7 +394,7 @@ def test_bombs_and_encrypted_archives_are_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["cameras", "images", "points3D", "frames", "rigs"])
 @pytest.mark.parametrize("how", ["cut", "count", "nan"])
 def test_a_broken_model_is_told_before_colmap_believes_it(tmp_path, name, how):
-    colmap = pytest.importorskip("hynet.colmap")
+    colmap = pytest.importorskip("hynet.sfm.colmap")
     pycolmap = pytest.importorskip("pycolmap")
     options = pycolmap.SyntheticDatasetOptions()
     options.num_rigs, options.num_cameras_per_rig, options.num_frames_per_rig, options.num_points3D = 1, 1, 4, 30
@@ -415,7 +415,7 @@ def test_a_broken_model_is_told_before_colmap_believes_it(tmp_path, name, how):
 
 @pytest.mark.parametrize("number", ["1e300", "7"])
 def test_a_camera_that_is_not_turned_but_stretched_is_refused(tmp_path, number):
-    colmap = pytest.importorskip("hynet.colmap")
+    colmap = pytest.importorskip("hynet.sfm.colmap")
     pycolmap = pytest.importorskip("pycolmap")
     options = pycolmap.SyntheticDatasetOptions()
     options.num_rigs, options.num_cameras_per_rig, options.num_frames_per_rig, options.num_points3D = 1, 1, 4, 30
@@ -441,7 +441,7 @@ def test_a_table_that_was_cut_short_vouches_for_nothing(tmp_path, content):
 def test_a_camera_that_is_none_is_refused(camera):
     pytest.importorskip("pycolmap")
     with pytest.raises(BadInput, match="camera"):
-        hynet.colmap.parse_camera(camera, (10, 10))
+        hynet.sfm.colmap.parse_camera(camera, (10, 10))
 
 
 # --- the machine ---
@@ -488,7 +488,7 @@ def test_several_processes_without_shared_memory_get_one_sentence(tmp_path):
     if not shutil.which("unshare") or subprocess.run([*command, "true"], capture_output=True).returncode:
         pytest.skip("needs to mount a folder")
     code = (
-        "from hynet.system.workers import in_processes\n"
+        "from hynet.runtime.workers import in_processes\n"
         "try:\n    list(in_processes({'a': 1, 'b': 2}, None, 2))\n"
         "except ValueError as error:\n    print(type(error).__name__, error)"
     )

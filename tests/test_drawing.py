@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hynet import drawing
 from hynet.errors import BadInput
+from hynet.images import drawing
 from hynet.types import Keypoints, Matches
 
 CAPTION = [("2 matches", drawing.INK)]

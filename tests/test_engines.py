@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from hynet import descriptors, load
-from hynet.descriptors.onnx import OnnxEngine
 from hynet.errors import BadInput, BadWeights
-from hynet.export.descriptors import AGREE, export
-from hynet.export.onnx_graph import FLOAT, UINT8, Graph
+from hynet.features.descriptors.onnx import OnnxEngine
+from hynet.features.export.descriptors import AGREE, export
+from hynet.features.export.onnx_graph import FLOAT, UINT8, Graph
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_a_network_that_opens_but_cannot_be_used_gets_one_sentence(tmp_path, col
 
 
 def test_a_network_that_is_no_descriptor_gets_one_sentence():
-    from hynet.detectors.keynet import SHIPPED
+    from hynet.features.detectors.keynet import SHIPPED
 
     with pytest.raises(BadWeights, match="is another network than a descriptor"):
         load(SHIPPED)
@@ -113,7 +113,7 @@ def test_the_default_model_is_in_integers_and_agrees_with_its_reference_in_float
 
 
 def test_the_former_name_of_the_default_model_stays(patches):
-    from hynet.extractors.calibrated import places
+    from hynet.features.calibrated import places
 
     np.testing.assert_array_equal(load("default-int8").describe(patches[:3]), load("default").describe(patches[:3]))
     assert places("default-int8") == places("default")

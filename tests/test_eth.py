@@ -10,19 +10,19 @@ import cv2
 import numpy as np
 import pytest
 
-from hynet import colmap
 from hynet.benchmarks import BENCHMARKS
-from hynet.benchmarks.eth import evaluate as eth
-from hynet.benchmarks.eth import paper as eth_paper
-from hynet.benchmarks.eth import published
-from hynet.benchmarks.harness.contestants import Contestant
-from hynet.benchmarks.harness.sanity import SANITY
 from hynet.cli import main
 from hynet.datasets import synthetic
-from hynet.descriptors.loading import load
-from hynet.detectors.dog import DoG
 from hynet.errors import BadData, DataNotFound
-from hynet.extractors.hloc_file import FeaturesFile
+from hynet.evaluation.eth import evaluate as eth
+from hynet.evaluation.eth import paper as eth_paper
+from hynet.evaluation.eth import published
+from hynet.evaluation.harness.contestants import Contestant
+from hynet.evaluation.harness.sanity import SANITY
+from hynet.features.descriptors.loading import load
+from hynet.features.detectors.dog import DoG
+from hynet.features.hloc_file import FeaturesFile
+from hynet.sfm import colmap
 
 pytest.importorskip("pycolmap")
 

@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 from hynet.benchmarks import BENCHMARKS
-from hynet.benchmarks.harness import results
-from hynet.benchmarks.harness.contestants import Contestant, fingerprint, open_contestants
-from hynet.benchmarks.harness.describing import describe
-from hynet.benchmarks.harness.evaluation import Bars, Comparison, Curves, Evaluation
-from hynet.benchmarks.harness.sanity import SANITY, Random
 from hynet.cli import main
-from hynet.descriptors.loading import load
 from hynet.errors import BadInput
-from hynet.system import cache
-from hynet.system.files import whole
+from hynet.evaluation.harness import results
+from hynet.evaluation.harness.contestants import Contestant, fingerprint, open_contestants
+from hynet.evaluation.harness.describing import describe
+from hynet.evaluation.harness.evaluation import Bars, Comparison, Curves, Evaluation
+from hynet.evaluation.harness.sanity import SANITY, Random
+from hynet.features.descriptors.loading import load
+from hynet.runtime import cache
+from hynet.runtime.files import whole
 from hynet.types import Table
 
 

@@ -9,8 +9,8 @@ from hynet import descriptors, load
 from hynet.cli import main
 from hynet.datasets import synthetic, ubc
 from hynet.errors import BadInput, BadWeights, UnknownName
-from hynet.export import Disagreement
-from hynet.export.descriptors import AGREE, export, export_int8
+from hynet.features.export import Disagreement
+from hynet.features.export.descriptors import AGREE, export, export_int8
 from hynet.types import PatchSet
 
 
@@ -40,7 +40,7 @@ def test_so_are_all_the_others(make, tmp_path):
 
 @pytest.mark.filterwarnings("ignore:invalid value")
 def test_what_does_not_agree_is_not_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("hynet.export.descriptors.AGREE", -1.0)  # nothing agrees as well as that
+    monkeypatch.setattr("hynet.features.export.descriptors.AGREE", -1.0)  # nothing agrees as well as that
     with pytest.raises(Disagreement, match="not written"):
         export(descriptors.HyNet(), tmp_path / "m.onnx")
     assert list(tmp_path.iterdir()) == []
@@ -70,7 +70,7 @@ def test_shape_network_and_detector_say_the_same_in_every_format(kind, ending, t
         pytest.importorskip("openvino")
     from safetensors.torch import save_file
 
-    from hynet.detectors.affnet import AffNet
+    from hynet.features.detectors.affnet import AffNet
 
     model = "keynet"
     if kind == "affnet":

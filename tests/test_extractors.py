@@ -15,14 +15,15 @@ from hynet import geometry, images
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, BadWeights, UnknownName
-from hynet.extractors import EXTRACTORS, calibrated, find_extractor, hloc_file, open_extractor
-from hynet.extractors.calibrated import Calibration
-from hynet.extractors.folder import extract_all
-from hynet.extractors.masking import extract_unmasked
-from hynet.extractors.settings import Settings
-from hynet.matchers import MATCHERS, open_matcher
-from hynet.models import shipped
-from hynet.system.parts import FilePart
+from hynet.features import calibrated, hloc_file
+from hynet.features.calibrated import Calibration
+from hynet.features.extractors import EXTRACTORS, find_extractor, open_extractor
+from hynet.features.folder import extract_all
+from hynet.features.masking import extract_unmasked
+from hynet.features.models import shipped
+from hynet.features.settings import Settings
+from hynet.matching import MATCHERS, open_matcher
+from hynet.runtime.parts import FilePart
 from test_plugins import install, outside  # noqa: F401
 
 SIZE = (320, 240)
@@ -44,7 +45,7 @@ def files(tmp_path_factory, photos) -> dict[str, Path]:
     """What each extractor and matcher that needs a file is made from: networks of their layout, drawn by chance."""
     torch = pytest.importorskip("torch")
     kornia = pytest.importorskip("kornia.feature")
-    from hynet.extractors import r2d2
+    from hynet.features.extractors import r2d2
 
     folder = tmp_path_factory.mktemp("weights")
     torch.manual_seed(0)
@@ -157,7 +158,7 @@ def test_what_nobody_recognises_gets_one_sentence(tmp_path):
 def test_xfeat_needs_no_torch(files):
     assert find_extractor(files["xfeat"]) is not None
     code = (
-        "import sys; from hynet.extractors import open_extractor\n"
+        "import sys; from hynet.features.extractors import open_extractor\n"
         f"open_extractor({str(files['xfeat'])!r}); print('torch' in sys.modules)"
     )
     from test_package import python
@@ -391,8 +392,8 @@ def test_an_installed_package_adds_an_extractor_that_recognises_its_file(outside
         "        return cls(max_keypoints) if path.read_bytes().startswith(b'corners') else None\n",
         "[hynet.extractors]\ncorners = corners:Corners\nbroken = corners:Nothing",
     )
-    from hynet import extractors
-    from hynet.system.plugins import with_plugins
+    from hynet.features import extractors
+    from hynet.runtime.plugins import with_plugins
 
     monkeypatch.setattr(extractors, "EXTRACTORS", with_plugins("extractors", EXTRACTORS, FilePart))
     (outside / "mine.bin").write_bytes(b"corners 1.0")

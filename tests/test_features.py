@@ -20,11 +20,11 @@ from hynet import descriptors
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, UnknownName
-from hynet.extractors.folder import extract_all, name_photos
-from hynet.extractors.hloc_file import columns, h5_names, read_h5
-from hynet.extractors.patchwise import Extractor
-from hynet.extractors.settings import Settings
-from hynet.extractors.standing import LOOKING
+from hynet.features.extractors.patchwise import Extractor
+from hynet.features.folder import extract_all, name_photos
+from hynet.features.hloc_file import columns, h5_names, read_h5
+from hynet.features.settings import Settings
+from hynet.features.standing import LOOKING
 from hynet.types import Keypoints
 
 ROOTSIFT = Settings(descriptor="rootsift", max_keypoints=60)
@@ -241,8 +241,8 @@ def test_a_killed_run_loses_nothing_leaves_nobody_behind_and_is_taken_up(tmp_pat
     script = tmp_path / "run.py"
     script.write_text(
         "import sys\n"
-        "from hynet.extractors.folder import extract_all\n"
-        "from hynet.extractors.settings import Settings\n"
+        "from hynet.features.folder import extract_all\n"
+        "from hynet.features.settings import Settings\n"
         "if __name__ == '__main__':\n"
         "    extract_all(sys.argv[1], sys.argv[2], Settings(descriptor='rootsift', max_keypoints=60), jobs=2)\n"
     )

@@ -11,10 +11,10 @@ import pytest
 
 from conftest import write_set
 from hynet import descriptors, similarity
-from hynet.benchmarks.figures import drawing, gradients, style
-from hynet.benchmarks.figures.drawing import FIGURES, Sources
 from hynet.cli import main
-from hynet.descriptors import outline
+from hynet.features.descriptors import outline
+from hynet.paper.figures import drawing, gradients, style
+from hynet.paper.figures.drawing import FIGURES, Sources
 from hynet.training.angles import angles
 
 
@@ -129,8 +129,8 @@ def test_the_dot_of_each_hybrid_curve_is_its_maximum_of_one():
 
 def test_hardest_negatives_are_farther_than_partners_and_every_pair_is_counted(tmp_path):
     from hynet import load
-    from hynet.benchmarks.figures import measured
     from hynet.datasets import synthetic
+    from hynet.paper.figures import measured
     from hynet.training.sampling import mix, pairs
 
     data = synthetic.patch_set(30, 4, seed=3)
@@ -154,7 +154,7 @@ def test_hardest_negatives_are_farther_than_partners_and_every_pair_is_counted(t
 
 
 def test_figure_3_is_the_module_layer_by_layer():
-    from hynet.benchmarks.figures import measured
+    from hynet.paper.figures import measured
 
     network = descriptors.HyNet()
     layers = outline.outline(network)

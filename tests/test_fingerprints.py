@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 from conftest import exchange
-from hynet.descriptors import onnx as engines
-from hynet.descriptors import resizing as door
 from hynet.errors import BadInput, DataNotFound
-from hynet.system import fingerprints
-from hynet.system.machine import cache_folder
+from hynet.features.descriptors import onnx as engines
+from hynet.features.descriptors import resizing as door
+from hynet.runtime import fingerprints
+from hynet.runtime.machine import cache_folder
 
 
 @pytest.fixture(autouse=True)

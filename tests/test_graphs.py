@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from hynet import descriptors
-from hynet.descriptors.layers import FRN, TLU
-from hynet.export.descriptors import AGREE_INT8, export, export_int8
+from hynet.features.descriptors.layers import FRN, TLU
+from hynet.features.export.descriptors import AGREE_INT8, export, export_int8
 
 
 def unruly(seed: int) -> torch.nn.Module:
@@ -84,6 +84,6 @@ def test_patches_without_any_structure_get_finite_unit_rows(make, tmp_path, many
 
 
 def descriptors_of(path, patches: np.ndarray) -> np.ndarray:
-    from hynet.descriptors.onnx import OnnxEngine
+    from hynet.features.descriptors.onnx import OnnxEngine
 
     return OnnxEngine(path).describe(patches)

@@ -17,9 +17,9 @@ import hynet
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, MissingExtra
-from hynet.extractors.hloc_file import read_h5
-from hynet.extractors.settings import Settings
-from hynet.matchers.hloc_matches import MatchesFile, write_pair
+from hynet.features.hloc_file import read_h5
+from hynet.features.settings import Settings
+from hynet.matching.hloc_matches import MatchesFile, write_pair
 from hynet.types import Matches
 
 NAMES = ["a/0.png", "a/1.png", "b_c/2.png"]

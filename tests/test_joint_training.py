@@ -13,7 +13,7 @@ import hynet
 from conftest import train_whole_and_cut, write_set
 from hynet.cli import main
 from hynet.datasets import synthetic
-from hynet.detectors.affine_network import SHIPPED, AffineNetwork
+from hynet.features.detectors.affine_network import SHIPPED, AffineNetwork
 
 torch = pytest.importorskip("torch")
 from hynet.training import checkpoints, joint, shape, warps  # noqa: E402

@@ -14,16 +14,17 @@ import pytest
 import hynet
 from conftest import shared_file
 from hynet.datasets import synthetic
-from hynet.detectors import keynet, open_detector
-from hynet.detectors.keynet import KeyNet, score_map
+from hynet.detectors import open_detector
 from hynet.errors import BadInput, BadWeights
-from hynet.models import shipped
-from hynet.patches import SUPPORT_SIGMAS
+from hynet.features.detectors import keynet
+from hynet.features.detectors.keynet import KeyNet, score_map
+from hynet.features.models import shipped
+from hynet.images.patches import SUPPORT_SIGMAS
 from hynet.types import Keypoints
 
 torch = pytest.importorskip("torch")
-from hynet.detectors.keynet_network import KeyNetwork, load  # noqa: E402
-from hynet.export.keynet import export  # noqa: E402
+from hynet.features.detectors.keynet_network import KeyNetwork, load  # noqa: E402
+from hynet.features.export.keynet import export  # noqa: E402
 from hynet.training import keynet as keynet_training  # noqa: E402
 
 
@@ -191,7 +192,7 @@ def test_an_empty_or_tiny_photo_has_no_keypoints(image, spread):
 
 def test_finding_keypoints_needs_no_torch():
     code = (
-        "import sys, numpy as np; from hynet.detectors.keynet import KeyNet; "
+        "import sys, numpy as np; from hynet.features.detectors.keynet import KeyNet; "
         "KeyNet()(np.eye(100, dtype=np.uint8) * 255); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

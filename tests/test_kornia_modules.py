@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import hynet
-from hynet import patches as patches_module
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
+from hynet.images import patches as patches_module
 
 torch = pytest.importorskip("torch")
 feature = pytest.importorskip("kornia.feature")

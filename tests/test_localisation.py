@@ -14,11 +14,11 @@ import pytest
 from PIL import Image
 
 import hynet
-from hynet import colmap
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound, MissingExtra
-from hynet.extractors.settings import Settings
+from hynet.features.settings import Settings
+from hynet.sfm import colmap
 from hynet.sfm.camera_errors import best_similarity, camera_errors
 from hynet.sfm.localisation import Located, Map
 from hynet.sfm.reconstruction import reconstruct

@@ -18,11 +18,11 @@ import pytest
 
 from hynet.cli import main
 from hynet.errors import BadInput
-from hynet.system.locks import alone
+from hynet.runtime.locks import alone
 
 HOLD = """
 import sys, time
-from hynet.system.locks import alone
+from hynet.runtime.locks import alone
 
 with alone(sys.argv[1], wait=len(sys.argv) > 2):
     print("held", flush=True)

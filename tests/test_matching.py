@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from hynet import geometry
 from hynet.errors import BadInput, UnknownName
-from hynet.matchers import nearest as matching
-from hynet.matchers.nearest import match
-from hynet.matchers.verification import THRESHOLDS, verify
+from hynet.matching import nearest as matching
+from hynet.matching.nearest import match
+from hynet.matching.verification import THRESHOLDS, verify
 from hynet.types import Features, Keypoints, Matches
 
 

@@ -97,7 +97,7 @@ def test_a_set_that_is_gone_is_told(tmp_path, capsys):
 
 
 def test_our_own_table_of_sources_says_of_every_scene_whether_it_may_be_used_commercially():
-    sources = read_sources(Path(__file__).parents[1] / "studies" / "sources.csv")
+    sources = read_sources(Path(__file__).parents[1] / "research" / "sources.csv")
     assert len(sources.rows) == 101
     assert all(
         row["source"] and row["licence"] and row["commercial use"] in ("yes", "no") for row in sources.rows.values()

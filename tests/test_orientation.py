@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hynet.datasets import synthetic
-from hynet.detectors.orientation import oriented
+from hynet.features.detectors.orientation import oriented
 from hynet.types import Keypoints
 
 

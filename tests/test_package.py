@@ -21,15 +21,15 @@ SOURCE = Path(hynet.__file__).parent
 # Who may import whom: strictly down. docs/architecture.md shows the same table.
 LAYERS = [
     "errors",
-    "system models",
+    "runtime",
     "types",
-    "similarity metrics images geometry mining patches",
-    "losses drawing descriptors detectors datasets colmap",
-    "extractors",
-    "matchers",
-    "sfm training export",
-    "calibration patchsets benchmarks interop",
-    "pages bench",
+    "images geometry losses",
+    "features datasets",
+    "matching",
+    "sfm",
+    "patchsets training",
+    "evaluation interop",
+    "paper pages",
     "cli",
     "__main__",
 ]
@@ -37,22 +37,21 @@ LAYER = {name: number for number, names in enumerate(LAYERS) for name in names.s
 
 # Third-party names stay where they belong.
 HOMES = {
-    "torch": "descriptors detectors extractors losses mining training export bench interop",
-    "pycolmap": "colmap",
+    "torch": "features losses training interop",
+    "pycolmap": "sfm",
     "tyro": "cli",
-    "onnxruntime": "system",
+    "onnxruntime": "runtime",
     "starlette": "pages",
     "uvicorn": "pages",
-    "distributed": "system",
-    "pyarrow": "extractors",
-    "fsspec": "extractors",
-    "faiss": "descriptors sfm",
+    "distributed": "runtime",
+    "pyarrow": "features",
+    "fsspec": "features",
+    "faiss": "features matching sfm",
 }
 
 
 def modules() -> list[Path]:
-    inside = (path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
-    return sorted(path for path in inside if path.parent.name != "former")
+    return sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
 
 
 def room(path: Path) -> str:
@@ -86,7 +85,7 @@ def test_imports_only_go_down_the_layers(path):
 
 
 def test_every_room_with_a_name_exists():
-    rooms = {room(path) for path in modules()} - {"former"}
+    rooms = {room(path) for path in modules()}
     assert set(LAYER) == rooms
     documents = [*SOURCE.parents[1].glob("docs/*.md"), SOURCE.parents[1] / "README.md"]
     named = {
@@ -108,7 +107,7 @@ def test_every_error_is_where_the_list_of_errors_says():
 
 
 def test_the_listing_is_short_and_the_layers_are_few():
-    assert len([entry for entry in SOURCE.iterdir() if entry.name != "__pycache__"]) <= 32
+    assert len([entry for entry in SOURCE.iterdir() if entry.name != "__pycache__"]) <= 20
     assert len(LAYERS) <= 12
 
 
@@ -187,7 +186,7 @@ def test_torch_weights_name_the_extra_where_torch_is_missing(tmp_path):
     (tmp_path / "aliked.pth").write_bytes(b"PK")
     code = (
         "import sys; sys.modules['torch'] = None\n"
-        "from hynet.extractors import open_extractor\n"
+        "from hynet.features.extractors import open_extractor\n"
         "from hynet.errors import MissingExtra\n"
         f"try: open_extractor({str(tmp_path / 'aliked.pth')!r})\n"
         "except MissingExtra as error: print(error)"

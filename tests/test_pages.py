@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 
 from hynet import pages
-from hynet.colmap import Camera, Model, ModelPhoto
 from hynet.pages import Cell, view
+from hynet.sfm.colmap import Camera, Model, ModelPhoto
 
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")

@@ -12,11 +12,12 @@ import pytest
 
 import hynet
 from hynet import similarity
-from hynet.benchmarks import BENCHMARKS, ubc
-from hynet.benchmarks.eth.paper import SCENES
-from hynet.benchmarks.hpatches import paper as hpatches
-from hynet.benchmarks.studies.plans import PLANS
+from hynet.benchmarks import BENCHMARKS
 from hynet.cli import COMMANDS, main
+from hynet.evaluation import ubc
+from hynet.evaluation.eth.paper import SCENES
+from hynet.evaluation.hpatches import paper as hpatches
+from hynet.paper.ablations.plans import PLANS
 from hynet.training.recipes import RECIPES
 
 ROOT = Path(hynet.__file__).parents[2]
@@ -47,7 +48,7 @@ def test_every_link_leads_to_a_file_and_every_name_in_it_exists():
 
 
 def test_every_file_and_document_it_names_exists():
-    named = re.findall(r"(?<![\w/])(?:docs|tests|studies)/\w+\.(?:md|py|sh)\b", TEXT)
+    named = re.findall(r"(?<![\w/])(?:docs|tests|research)/\w+\.(?:md|py|sh)\b", TEXT)
     assert len(set(named)) > 5
     assert [name for name in named if not (ROOT / name).is_file()] == []
 

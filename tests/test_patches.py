@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
-from hynet.patches import cut
+from hynet.images.patches import cut
 from hynet.types import Array, Keypoints
 
 SIZE, SUPPORT = 16, 24.0

@@ -18,14 +18,14 @@ import pytest
 from PIL import Image
 
 from conftest import exchange
-from hynet import drawing
-from hynet.colmap import Camera
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
+from hynet.images import drawing
 from hynet.patchsets import build as patchsets
 from hynet.patchsets import correspondence, part
+from hynet.runtime.cluster import open_cluster
 from hynet.sfm import sift_for_patches as sfm
-from hynet.system.cluster import open_cluster
+from hynet.sfm.colmap import Camera
 from hynet.types import Array, Keypoints, PatchSet
 
 WIDTH, HEIGHT = 480, 360

@@ -15,7 +15,7 @@ import torch
 import hynet
 from conftest import write_set
 from hynet.cli import main
-from hynet.system.processes import Helper
+from hynet.runtime.processes import Helper
 from test_plugins import install
 
 # It knows nothing of our classes: a plain module, and a function that returns LossTerms.

@@ -14,10 +14,10 @@ from hynet.benchmarks import BENCHMARKS
 from hynet.cli import main
 from hynet.detectors import DETECTORS
 from hynet.errors import BadWeights, HynetError
-from hynet.matchers import MATCHERS
-from hynet.system import plugins
-from hynet.system.parts import FilePart, open_part
-from hynet.system.plugins import BrokenPlugin, Part, importable, with_plugins
+from hynet.matching import MATCHERS
+from hynet.runtime import plugins
+from hynet.runtime.parts import FilePart, open_part
+from hynet.runtime.plugins import BrokenPlugin, Part, importable, with_plugins
 
 
 def install(folder: Path, module: str, source: str, entry_points: str) -> None:
@@ -97,9 +97,9 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from hynet.benchmarks.harness.evaluation import Evaluation
+from hynet.evaluation.harness.evaluation import Evaluation
 from hynet.datasets import synthetic
-from hynet.matchers.nearest import match
+from hynet.matching.nearest import match
 from hynet.types import Keypoints, PatchPairs
 
 
@@ -181,7 +181,7 @@ def parts(outside, monkeypatch):
 
 
 def test_a_detector_and_a_matcher_of_a_package_match_photos(parts):
-    photos = hynet.datasets.example.example().photos
+    photos = hynet.images.example.example().photos
     options = {"detector": "corners", "model": "rootsift", "upright": True, "max_keypoints": 500}
     found = hynet.match_photos(*photos, matcher="nearby", **options)
     assert DETECTORS["corners"].package == MATCHERS["nearby"].package == "corners"

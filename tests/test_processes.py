@@ -16,7 +16,7 @@ import pytest
 
 from hynet import geometry
 from hynet.errors import BadInput
-from hynet.system.processes import EndedEarly, Helper
+from hynet.runtime.processes import EndedEarly, Helper
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def test_a_helper_keeps_its_limits_of_time_and_memory():
 
 
 def test_a_helper_at_work_ends_with_its_parent():
-    program = "from hynet.system.processes import Helper; h = Helper(); print(h.call('os:getpid'), flush=True); "
+    program = "from hynet.runtime.processes import Helper; h = Helper(); print(h.call('os:getpid'), flush=True); "
     parent = subprocess.Popen(
         [sys.executable, "-c", program + "h.call('time:sleep', 60)"], stdout=subprocess.PIPE, text=True
     )

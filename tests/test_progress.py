@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from hynet.calibration import pairs
 from hynet.cli import progress as told
 from hynet.cli.progress import bar
-from hynet.system import durations
+from hynet.evaluation.tuning import pairs
+from hynet.runtime import durations
 
 
 @pytest.fixture(autouse=True)

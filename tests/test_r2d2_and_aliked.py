@@ -11,7 +11,7 @@ from conftest import shared_file
 from hynet import geometry, match
 from hynet.datasets import synthetic
 from hynet.errors import BadWeights
-from hynet.extractors import find_extractor, r2d2
+from hynet.features.extractors import find_extractor, r2d2
 
 
 @pytest.fixture

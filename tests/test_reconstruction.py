@@ -18,21 +18,21 @@ import numpy as np
 import pytest
 
 from conftest import exchange
-from hynet import colmap
 from hynet.cli import main
-from hynet.colmap import NotReconstructed
-from hynet.colmap.mapping import FARTHEST, adjust
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
-from hynet.extractors.folder import extract_all
-from hynet.extractors.hloc_file import read_h5
-from hynet.extractors.settings import Settings
+from hynet.features.folder import extract_all
+from hynet.features.hloc_file import read_h5
+from hynet.features.settings import Settings
 from hynet.pages.doctor.examination import examine
+from hynet.runtime.cluster import open_cluster
+from hynet.sfm import colmap
 from hynet.sfm.camera_errors import camera_errors, centres
+from hynet.sfm.colmap import NotReconstructed
+from hynet.sfm.colmap.mapping import FARTHEST, adjust
 from hynet.sfm.exact_tracks import move_keypoints
 from hynet.sfm.localisation import Map
 from hynet.sfm.reconstruction import Reconstructed, reconstruct
-from hynet.system.cluster import open_cluster
 
 pycolmap = pytest.importorskip("pycolmap")
 has_global_mapper = pytest.mark.skipif(not hasattr(pycolmap, "global_mapping"), reason="came with pycolmap 4")
@@ -240,7 +240,7 @@ def test_the_database_holds_our_pixels_plus_a_half_and_matches_in_the_right_colu
 
 SCRIPT = """
 import os, signal, sys, threading
-from hynet.extractors.settings import Settings
+from hynet.features.settings import Settings
 from hynet.sfm.reconstruction import reconstruct
 
 photos, out, step, after = sys.argv[1:]

@@ -19,8 +19,8 @@ from hynet.benchmarks import BENCHMARKS
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
-from hynet.extractors.settings import Settings
-from hynet.matchers.refinement import FARTHEST, REACH, refine
+from hynet.features.settings import Settings
+from hynet.matching.refinement import FARTHEST, REACH, refine
 from hynet.types import Array, Features, Keypoints, Matches
 
 SIZE = 480, 360  # width, height
@@ -230,7 +230,7 @@ def test_two_photos_are_refined_unless_that_is_switched_off(pair):
     assert "refine" in found.seconds
     assert "refine" not in plain.seconds
 
-    def error(matched: hynet.matchers.two_photos.MatchedPhotos) -> float:
+    def error(matched: hynet.matching.two_photos.MatchedPhotos) -> float:
         places = matched.points(matched.inliers)
         return float(np.median(geometry.transfer_error(H, places[:, :2], places[:, 2:])))
 
@@ -263,7 +263,7 @@ def test_keypoints_without_a_size_are_left_where_they_are(pair):
             image = hynet.images.read(photo)
             xy = cv2.goodFeaturesToTrack(image, 200, 0.01, 8)[:, 0]
             points = Keypoints.from_circles(xy, np.ones(len(xy)), np.zeros(len(xy)), np.ones(len(xy)))
-            descriptors = hynet.load("rootsift").describe(hynet.patches.cut(image, points, 32, 24))
+            descriptors = hynet.load("rootsift").describe(hynet.images.patches.cut(image, points, 32, 24))
             return Features(points, descriptors, SIZE)
 
     found = hynet.match_photos(*pair[:2], extractor=Corners())

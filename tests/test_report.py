@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hynet.benchmarks.harness import charts, results
-from hynet.benchmarks.harness.evaluation import Bars, Comparison, Curves, Evaluation
 from hynet.cli import main
+from hynet.evaluation.harness import charts, results
+from hynet.evaluation.harness.evaluation import Bars, Comparison, Curves, Evaluation
 from hynet.pages.report.page import page
 from hynet.pages.report.runs import best, is_sanity, joined, read
 from hynet.types import Table

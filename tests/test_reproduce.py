@@ -8,10 +8,11 @@ from dataclasses import replace
 import pytest
 
 from conftest import write_set
-from hynet.benchmarks.studies import reproduction, runs
-from hynet.benchmarks.studies.reproduction import PARTS, Reproduction
 from hynet.cli import main
 from hynet.errors import DataNotFound
+from hynet.paper import tables as reproduction
+from hynet.paper.ablations import runs
+from hynet.paper.tables import PARTS, Reproduction
 from hynet.training.recipes import RECIPES
 from test_benchmark_endtoend import write_scene
 from test_eth import write_strecha
@@ -39,7 +40,7 @@ def made(data, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name, recipes in few.items():
             patch.setattr(reproduction, name, recipes)
-        patch.setattr("hynet.benchmarks.studies.plans.MARGINS", {})
+        patch.setattr("hynet.paper.ablations.plans.MARGINS", {})
         assert main(["reproduce", "--data", str(data), "--out", str(out), *SMALL.split()]) == 0
         patch.setattr(runs, "_train", None)  # whoever trains once more fails
         assert main(["reproduce", "--data", str(data), "--out", str(out), *SMALL.split()]) == 0

@@ -9,14 +9,13 @@ import cv2
 import numpy as np
 import pytest
 
-from hynet import colmap
 from hynet.datasets import synthetic
-from hynet.extractors.folder import extract_all
-from hynet.extractors.settings import Settings
-from hynet.sfm import reconstruction, rounds
+from hynet.features.folder import extract_all
+from hynet.features.settings import Settings
+from hynet.runtime.cluster import open_cluster
+from hynet.sfm import colmap, reconstruction, rounds
 from hynet.sfm.reconstruction import reconstruct
 from hynet.sfm.rounds import in_rounds
-from hynet.system.cluster import open_cluster
 
 # --- Which pairs ---
 

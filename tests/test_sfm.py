@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hynet import colmap, images
-from hynet.colmap import Camera
+from hynet import images
 from hynet.datasets import synthetic
-from hynet.sfm import hard_scenes
+from hynet.sfm import colmap, hard_scenes
 from hynet.sfm import sift_for_patches as sfm
+from hynet.sfm.colmap import Camera
 
 pytest.importorskip("pycolmap")
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from hynet.datasets import synthetic
-from hynet.detectors import shape as affine
-from hynet.detectors.orientation import oriented
-from hynet.extractors.patchwise import Extractor
+from hynet.features.detectors import shape as affine
+from hynet.features.detectors.orientation import oriented
+from hynet.features.extractors.patchwise import Extractor
 from hynet.geometry import transfer_error
-from hynet.matchers.nearest import match
+from hynet.matching.nearest import match
 from hynet.types import Keypoints
 
 XY = [120.3, 99.6]

@@ -16,16 +16,16 @@ import hynet
 from conftest import train_whole_and_cut, write_set
 from hynet.cli import main
 from hynet.datasets import synthetic
-from hynet.detectors import shape as numpy_shape
-from hynet.detectors.affine_network import SHIPPED, AffineNetwork
-from hynet.detectors.dog import DoG
 from hynet.errors import BadInput, BadWeights
-from hynet.extractors.folder import Settings, weights_of
+from hynet.features.detectors import shape as numpy_shape
+from hynet.features.detectors.affine_network import SHIPPED, AffineNetwork
+from hynet.features.detectors.dog import DoG
+from hynet.features.folder import Settings, weights_of
 from hynet.types import Keypoints
 
 torch = pytest.importorskip("torch")
-from hynet.detectors import affnet  # noqa: E402
-from hynet.export.affine_network import AGREE_INT8  # noqa: E402
+from hynet.features.detectors import affnet  # noqa: E402
+from hynet.features.export.affine_network import AGREE_INT8  # noqa: E402
 from hynet.training import checkpoints, shape, shaping, warps  # noqa: E402
 from hynet.training.shape_settings import SHAPE  # noqa: E402
 
@@ -56,7 +56,7 @@ def test_the_numbers_of_a_network_are_read_as_when_it_is_used(monkeypatch):
     numbers[0] = -1  # an ellipse of no area
     used = AffineNetwork(SHIPPED)
     monkeypatch.setattr(used, "_run", lambda tile: numbers.numpy()[: len(tile)])
-    monkeypatch.setattr("hynet.detectors.affine_network.TILE", len(numbers))
+    monkeypatch.setattr("hynet.features.detectors.affine_network.TILE", len(numbers))
     round_ones = Keypoints.from_circles(np.full((50, 2), 100), np.ones(50), np.zeros(50), np.ones(50))
     found = used(np.zeros((200, 200), np.uint8), round_ones)
     assert warps.shapes_of(numbers).numpy() == pytest.approx(found.frames[:, :, :2], rel=1e-4, abs=1e-4)

@@ -16,12 +16,12 @@ import h5py
 import numpy as np
 import pytest
 
-from hynet import colmap
 from hynet.cli import main
 from hynet.cli.stopping import stopped
 from hynet.datasets import synthetic
 from hynet.patchsets import build
-from hynet.system.interruptions import says_what_is_kept
+from hynet.runtime.interruptions import says_what_is_kept
+from hynet.sfm import colmap
 
 SECONDS = 10  # a limit on a busy machine; on an idle one it takes less than two
 

@@ -15,15 +15,15 @@ import torch
 
 from conftest import write_set
 from hynet import metrics
-from hynet.benchmarks.figures.drawing import FIGURES, Sources
-from hynet.benchmarks.studies import orderings, plans, runs, scoring
-from hynet.benchmarks.studies.plans import PLANS, Ordering
 from hynet.cli import main
 from hynet.datasets import synthetic, ubc
-from hynet.descriptors.loading import load
 from hynet.errors import BadInput
+from hynet.features.descriptors.loading import load
 from hynet.losses import LOSSES
-from hynet.system.parts import Part
+from hynet.paper.ablations import orderings, plans, runs, scoring
+from hynet.paper.ablations.plans import PLANS, Ordering
+from hynet.paper.figures.drawing import FIGURES, Sources
+from hynet.runtime.parts import Part
 from hynet.training import batches, checkpoints, loop
 from hynet.training.recipes import HYNET, RECIPES
 

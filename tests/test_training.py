@@ -21,8 +21,9 @@ from conftest import train_whole_and_cut
 from hynet.cli import main, plot, push
 from hynet.cli.stopping import Terminated, listen_to_sigterm
 from hynet.datasets import synthetic, ubc
-from hynet.descriptors import DESCRIPTORS, loading
+from hynet.descriptors import DESCRIPTORS
 from hynet.errors import BadInput, BadWeights
+from hynet.features.descriptors import loading
 from hynet.training import checkpoints, curves, logbook, loop, sampling, validation
 from hynet.training.configuration import TrainConfig, learning_rate, progress
 from hynet.training.recipes import RECIPES

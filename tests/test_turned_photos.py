@@ -12,10 +12,10 @@ import pytest
 import hynet
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
-from hynet.extractors.folder import extract_all
-from hynet.extractors.settings import Settings
-from hynet.extractors.standing import Seen, are_turned, better_oriented, orientation_of
-from hynet.matchers.turning import turn
+from hynet.features.folder import extract_all
+from hynet.features.settings import Settings
+from hynet.features.standing import Seen, are_turned, better_oriented, orientation_of
+from hynet.matching.turning import turn
 
 SETTINGS = {"model": "rootsift", "max_keypoints": 600, "geometry": "homography"}
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hynet
-from hynet import patches
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput
-from hynet.system.files import whole
+from hynet.images import patches
+from hynet.runtime.files import whole
 from hynet.types import LAF_SUPPORT, Features, Keypoints, Matches, PatchPairs, PatchSet, Table
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hynet import colmap
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadInput, DataNotFound
+from hynet.sfm import colmap
 from hynet.sfm.undistortion import undistort
 
 pytest.importorskip("pycolmap")

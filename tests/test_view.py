@@ -12,8 +12,8 @@ import pytest
 
 from hynet import images
 from hynet.cli import main
-from hynet.colmap import Camera, Model, ModelPhoto, read_model
 from hynet.pages import view
+from hynet.sfm.colmap import Camera, Model, ModelPhoto, read_model
 
 pycolmap = pytest.importorskip("pycolmap")
 

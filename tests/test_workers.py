@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hynet.system.workers import _end, in_processes
+from hynet.runtime.workers import _end, in_processes
 from hynet.training.stopping import stop_signals
 
 

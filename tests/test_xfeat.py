@@ -16,9 +16,9 @@ from torch.nn import functional
 from conftest import shared_file
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
-from hynet.extractors import open_extractor, xfeat
-from hynet.matchers import open_matcher
-from hynet.matchers.nearest import match
+from hynet.features.extractors import open_extractor, xfeat
+from hynet.matching import open_matcher
+from hynet.matching.nearest import match
 from hynet.types import Features, Keypoints
 
 SIZE = (160, 96)  # width, height

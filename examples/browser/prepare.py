@@ -15,8 +15,9 @@ from pathlib import Path
 import cv2
 
 import hynet
-from hynet import images, models
-from hynet.datasets.example import example
+from hynet import images
+from hynet.features import models
+from hynet.images.example import example
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("photos", nargs="*", type=Path)

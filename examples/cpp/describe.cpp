@@ -5,7 +5,7 @@
 //   cmake --build build
 //   build/describe m.openvino/model.xml patches.raw descriptors.raw
 //
-// patches.raw: N patches of 32 x 32 bytes, as hynet.patches.cut gives them (patches.tofile("patches.raw")).
+// patches.raw: N patches of 32 x 32 bytes, as hynet.images.patches.cut gives them (patches.tofile("patches.raw")).
 // descriptors.raw: N rows of 128 floats (numpy.fromfile("descriptors.raw", "float32").reshape(-1, 128)).
 
 #include <openvino/openvino.hpp>

@@ -9,8 +9,8 @@ HynetError              the command line prints its sentence and leaves with exi
 ├── BadData             a data set is there, but broken
 ├── BadWeights          a weights file that is not one of ours, or of the published ones
 ├── MissingExtra        an optional package is not installed; names the extra
-└── and beside what they belong to: colmap.package.NotReconstructed, training.loop.Diverged, export.Disagreement,
-    system.plugins.BrokenPlugin, system.processes.EndedEarly
+└── and beside what they belong to: sfm.colmap.package.NotReconstructed, training.loop.Diverged,
+    features.export.Disagreement, runtime.plugins.BrokenPlugin, runtime.processes.EndedEarly
 """
 
 from __future__ import annotations

@@ -54,10 +54,13 @@ COMMANDS = {
     "compress": "compress a descriptor: fewer dimensions, float16 or int8, binary codes, or a product code",
     "data": "list and download the public patch sets",
     "evaluate": "evaluate models on a benchmark, beside the paper's numbers, with intervals",
-    "bench": "measure speed as ratios against named peers, in one run",
     "info": "show versions, models, descriptors and losses",
     "completion": "print a completion script for your shell",
 }
+
+
+# command that was renamed -> its new form
+RENAMED = {"bench": "python -m bench NAME (in a clone of the repository)"}
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,8 @@ def main(args: list[str] | None = None) -> int:
         if args[0] in ("-V", "--version"):
             _say(json.dumps({"version": __version__}) if as_json else f"hynet {__version__}")
             return 0
+        if args[0] in RENAMED:
+            return _complain(f"`hynet {args[0]}` is now {RENAMED[args[0]]}.")
         if args[0] not in COMMANDS:
             return _complain(
                 f"no command {args[0]!r}{perhaps(args[0], [*COMMANDS, 'help'])}; `hynet --help` lists them."

@@ -16,12 +16,12 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from ..benchmarks.harness import results
-from ..benchmarks.studies.asked import Ablation
-from ..benchmarks.studies.runs import Budget
-from ..benchmarks.studies.study import Found, ablate
-from ..system.locks import alone
-from ..system.machine import keep_memory_mapped
+from ..evaluation.harness import results
+from ..paper.ablations.asked import Ablation
+from ..paper.ablations.runs import Budget
+from ..paper.ablations.study import Found, ablate
+from ..runtime.locks import alone
+from ..runtime.machine import keep_memory_mapped
 from ..training.configuration import Precision
 from . import Report, terminal_width
 from .progress import bar, tell

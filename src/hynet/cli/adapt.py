@@ -21,9 +21,9 @@ import tyro
 from ..errors import BadInput, need
 from ..patchsets import build as patchsets
 from ..patchsets.kept_apart import in_two, link
-from ..system.files import make_folder
-from ..system.interruptions import says_what_is_kept
-from ..system.locks import alone
+from ..runtime.files import make_folder
+from ..runtime.interruptions import says_what_is_kept
+from ..runtime.locks import alone
 from ..training.adapting import Adapted, adapt, check_model
 from ..training.card import share
 from . import Report

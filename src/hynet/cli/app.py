@@ -16,8 +16,8 @@ from typing import Annotated
 
 import tyro
 
-from ..descriptors.loading import load
 from ..errors import BadInput, need
+from ..features.descriptors.loading import load
 from . import Report
 
 LOCAL = ("127.0.0.1", "::1", "localhost")

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from ..calibration import pairs as truth
-from ..calibration import tuning
-from ..extractors import calibrated as calibration
-from ..system.locks import alone
+from ..evaluation.tuning import pairs as truth
+from ..evaluation.tuning import tuning
+from ..features import calibrated as calibration
+from ..runtime.locks import alone
 from ..types import Table
 from . import Report, terminal_width
 from .choices import Detector, Device, Model

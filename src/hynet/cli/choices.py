@@ -8,10 +8,10 @@ from typing import Annotated
 
 import tyro
 
-from ..descriptors import DESCRIPTORS
-from ..descriptors.loading import models
-from ..detectors import DETECTORS
-from ..system.cluster import Cluster, open_cluster
+from ..features.descriptors import DESCRIPTORS
+from ..features.descriptors.loading import models
+from ..features.detectors import DETECTORS
+from ..runtime.cluster import Cluster, open_cluster
 from .progress import announce_dashboard
 
 MODELS = [*models(), *(name for name, row in DESCRIPTORS.items() if not row.learnt)]

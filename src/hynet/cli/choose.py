@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..calibration import choosing
 from ..errors import BadInput
+from ..evaluation.tuning import choosing
 from ..types import Table
 from . import Report, terminal_width
 from .progress import bar

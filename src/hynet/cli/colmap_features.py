@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ..extractors.settings import Settings
+from ..features.settings import Settings
 from ..sfm.additions import add_features
 from . import Report
 from .progress import bar

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union
 
 import tyro
 
-from ..benchmarks import BENCHMARKS
+from ..evaluation import BENCHMARKS
 from ..training.configuration import TrainConfig
 from ..training.recipes import RECIPES
 from . import COMMANDS, Report

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..datasets import find_patches
-from ..descriptors.compressed import compress
+from ..features.descriptors.compressed import compress
 from . import Report
 from .progress import bar
 

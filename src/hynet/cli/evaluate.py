@@ -15,11 +15,11 @@ from typing import Any, Generic, TypeVar
 
 import tyro
 
-from ..benchmarks import BENCHMARKS
-from ..benchmarks.harness import results
 from ..errors import BadInput, choose
-from ..system.locks import alone
-from ..system.machine import keep_memory_mapped
+from ..evaluation import BENCHMARKS
+from ..evaluation.harness import results
+from ..runtime.locks import alone
+from ..runtime.machine import keep_memory_mapped
 from . import Report, parse_value, terminal_width
 from .progress import bar
 

@@ -14,9 +14,9 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from ..detectors.affine_network import learnt_from
 from ..errors import BadInput, need
-from ..patches import SUPPORT_SIGMAS
+from ..features.detectors.affine_network import learnt_from
+from ..images.patches import SUPPORT_SIGMAS
 from ..types import Array, silent
 from . import Report
 
@@ -49,7 +49,7 @@ def run(
     if support is not None and not 0 < support < inf:
         raise BadInput(f"the support must be more than 0 sigmas, got {support:g}; {SUPPORT_SIGMAS:g} is usual.")
     need("torch", "train", "exporting")
-    from ..export import export_weights, export_weights_int8
+    from ..features.export import export_weights, export_weights_int8
 
     if support is None:
         support = learnt_from(model) or SUPPORT_SIGMAS

@@ -17,12 +17,12 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from ..errors import BadInput
-from ..extractors.collecting import WATCHDOG, Collected, extract_collection
-from ..extractors.folder import extract_all
-from ..extractors.patchwise import LONGEST
-from ..extractors.settings import Settings
-from ..system.cluster import open_cluster
-from ..system.machine import cores
+from ..features.collecting import WATCHDOG, Collected, extract_collection
+from ..features.extractors.patchwise import LONGEST
+from ..features.folder import extract_all
+from ..features.settings import Settings
+from ..runtime.cluster import open_cluster
+from ..runtime.machine import cores
 from . import Report, absence
 from .choices import Detector, Device, Model
 from .progress import announce_dashboard, bar

@@ -12,7 +12,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from ..benchmarks.figures.drawing import Sources, draw
+from ..paper.figures.drawing import Sources, draw
 from . import Report
 from .progress import bar
 

@@ -11,17 +11,17 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from .. import __version__
-from ..benchmarks import BENCHMARKS
 from ..datasets import DATASETS
-from ..descriptors import DESCRIPTORS, ENGINES
-from ..detectors import DETECTORS
-from ..extractors import EXTRACTORS
+from ..evaluation import BENCHMARKS
+from ..features.descriptors import DESCRIPTORS, ENGINES
+from ..features.detectors import DETECTORS
+from ..features.extractors import EXTRACTORS
+from ..features.models import KINDS, shipped
 from ..losses import LOSSES
-from ..matchers import MATCHERS
-from ..models import KINDS, shipped
-from ..system.machine import cache_folder, settings_folder
-from ..system.onnx_runtime import session
-from ..system.plugins import BrokenPlugin, Part
+from ..matching import MATCHERS
+from ..runtime.machine import cache_folder, settings_folder
+from ..runtime.onnx_runtime import session
+from ..runtime.plugins import BrokenPlugin, Part
 from ..types import Table
 from . import Report, terminal_width
 

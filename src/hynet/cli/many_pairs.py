@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput
-from ..extractors import MAX_KEYPOINTS
-from ..extractors.collection import is_collection
-from ..extractors.folder import name_photos
-from ..extractors.settings import Settings
-from ..matchers import open_with_ratio, weights_of
-from ..sfm.matches_file import find_photos, match_pairs
+from ..features.collection import is_collection
+from ..features.extractors import MAX_KEYPOINTS
+from ..features.folder import name_photos
+from ..features.settings import Settings
+from ..matching import open_with_ratio, weights_of
+from ..matching.matches_file import find_photos, match_pairs
+from ..runtime.machine import cores
 from ..sfm.pairs import from_file
-from ..system.machine import cores
 from . import Report, absence
 from .progress import bar
 

@@ -19,11 +19,11 @@ from typing import Annotated, Literal
 import numpy as np
 import tyro
 
-from .. import drawing
-from ..datasets.example import example
 from ..errors import BadInput
-from ..extractors.settings import Settings
-from ..matchers.two_photos import match_photos
+from ..features.settings import Settings
+from ..images import drawing
+from ..images.example import example
+from ..matching.two_photos import match_photos
 from . import Report
 from .choices import Detector, Device, Model
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import images
-from ..detectors.affine_network import LOOKED_AT
 from ..errors import need
-from ..system import safetensors
-from ..system.files import make_folder
-from ..system.locks import alone
+from ..features.detectors.affine_network import LOOKED_AT
+from ..runtime import safetensors
+from ..runtime.files import make_folder
+from ..runtime.locks import alone
 from ..training.configuration import check_learns
 from ..training.run import check_apart, load_sets, load_validation
 from ..training.shape_settings import JOINT, SHAPE, ShapeConfig
@@ -46,8 +46,8 @@ def keynet(
         resume: continue the run in that folder.
     """
     need("torch", "train", "training")
-    from ..detectors import keynet_network
-    from ..export import keynet as keynet_export
+    from ..features.detectors import keynet_network
+    from ..features.export import keynet as keynet_export
     from ..training.keynet import train as train_keynet
 
     photos = [photo for folder in data for photo in images.list_photos(folder)]
@@ -175,8 +175,8 @@ def joint(
 
 def _export_shapes(checkpoint: Path, file: Path) -> None:
     """For use without torch; and for torch, to go on from."""
-    from ..detectors import affnet
-    from ..export import affine_network
+    from ..features.detectors import affnet
+    from ..features.export import affine_network
 
     network = affnet.load(checkpoint)
     safetensors.write(file.with_suffix(".safetensors"), network.state_dict(), recipe="shape")

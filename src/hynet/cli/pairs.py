@@ -12,8 +12,8 @@ from typing import Annotated
 
 import tyro
 
+from ..runtime.cluster import open_cluster
 from ..sfm.collection_pairs import find_pairs, write_pairs
-from ..system.cluster import open_cluster
 from . import Report
 from .progress import announce_dashboard, bar
 

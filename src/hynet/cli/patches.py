@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 import tyro
 
-from .. import drawing
 from ..datasets import ubc
 from ..errors import BadInput
-from ..patches import SUPPORT_SIGMAS
+from ..images import drawing
+from ..images.patches import SUPPORT_SIGMAS
 from ..patchsets import build as patchsets
 from . import Report
 from .choices import workers_of

@@ -16,8 +16,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..system import durations
-from ..system.repeating import repeatedly
+from ..runtime import durations
+from ..runtime.repeating import repeatedly
 from ..types import Progress
 
 EVERY = 1.0  # seconds, of lines of JSON

@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ..extractors.settings import Settings
+from ..features.settings import Settings
 from ..sfm.reconstruction import KEYPOINTS, reconstruct
 from ..sfm.undistortion import need_apart
 from ..sfm.undistortion import undistort as write_undistorted

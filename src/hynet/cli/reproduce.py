@@ -13,13 +13,13 @@ import shlex
 from pathlib import Path
 
 from .. import pages
-from ..benchmarks.harness import results
-from ..benchmarks.harness.evaluation import Evaluation
-from ..benchmarks.studies.reproduction import PARTS, Reproduction, reproduce
 from ..errors import need
+from ..evaluation.harness import results
+from ..evaluation.harness.evaluation import Evaluation
 from ..pages.report.page import page
-from ..system.locks import alone
-from ..system.machine import keep_memory_mapped
+from ..paper.tables import PARTS, Reproduction, reproduce
+from ..runtime.locks import alone
+from ..runtime.machine import keep_memory_mapped
 from . import Report
 from .progress import bar, tell
 

@@ -12,8 +12,8 @@ from typing import Annotated
 import tyro
 
 from .. import pages
-from ..colmap import read_model
 from ..pages import view
+from ..sfm.colmap import read_model
 from ..sfm.run_folder import folder_of_photos
 from . import Report
 

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from ..errors import BadInput, DataNotFound, listed
-from ..system.plugins import Part, importable, with_plugins
+from ..runtime.plugins import Part, importable, with_plugins
 from ..types import PatchPairs
 
 PAIRS = 100_000  # that the field tests on; PhotoTour's longer lists are for training

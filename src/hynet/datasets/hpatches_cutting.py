@@ -14,8 +14,8 @@ from PIL import Image
 from ..errors import BadData, DataNotFound
 from ..geometry import rotations
 from ..images import read
-from ..system import fingerprints
-from ..system.files import whole
+from ..runtime import fingerprints
+from ..runtime.files import whole
 from ..types import Array, Progress, silent
 from .hpatches import COLUMNS, SIDE
 from .sequences import folders, homography, homography_file, photo

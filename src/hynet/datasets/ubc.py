@@ -20,9 +20,9 @@ import numpy as np
 from PIL import Image
 
 from ..errors import BadData, BadInput, DataNotFound
-from ..system import fingerprints
-from ..system.arrays import read_npz
-from ..system.files import whole
+from ..runtime import fingerprints
+from ..runtime.arrays import read_npz
+from ..runtime.files import whole
 from ..types import Array, PatchPairs, PatchSet, Progress, silent
 from .ubc_decoding import MOSAIC, PER_MOSAIC, PER_ROW, TILE, cached, decoded, mosaic_files, needed, numbers, write_lines
 

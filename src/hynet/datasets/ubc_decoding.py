@@ -15,10 +15,10 @@ import numpy as np
 from PIL import Image
 
 from ..errors import BadData, BadInput, DataNotFound
-from ..system import fingerprints
-from ..system.files import make_folder, whole
-from ..system.locks import alone
-from ..system.machine import cache_folder
+from ..runtime import fingerprints
+from ..runtime.files import make_folder, whole
+from ..runtime.locks import alone
+from ..runtime.machine import cache_folder
 from ..types import Array, Progress
 
 MOSAIC = 1024  # pixels a side

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import MissingExtra
-from ..extractors.patchwise import LONGEST, Extractor
-from ..system import fingerprints
+from ..features.extractors.patchwise import LONGEST, Extractor
+from ..runtime import fingerprints
 
 NAME = "hynet"  # hloc looks for an extractor of this name in hloc.extractors
 

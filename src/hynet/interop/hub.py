@@ -13,11 +13,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ..descriptors import loading
-from ..descriptors.weights import HUB_CONFIG, HUB_WEIGHTS
 from ..errors import BadInput, DataNotFound, need
-from ..system import safetensors
-from ..system.files import make_folder, whole
+from ..features.descriptors import loading
+from ..features.descriptors.weights import HUB_CONFIG, HUB_WEIGHTS
+from ..runtime import safetensors
+from ..runtime.files import make_folder, whole
 from ..types import Descriptor
 
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ..descriptors.loading import load
 from ..errors import BadInput, need
-from ..extractors.patchwise import Extractor
-from ..patches import cut
+from ..features.descriptors.loading import load
+from ..features.extractors.patchwise import Extractor
+from ..images.patches import cut
 from ..types import Array, Keypoints
 
 LAF_WIDTH = 2.0  # of a patch in units of its LAF: from -1 to 1

@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 
 from ..errors import BadInput
-from ..extractors.patchwise import Extractor
+from ..features.extractors.patchwise import Extractor
 from ..types import Array, Descriptor, Detector, Keypoints
 
 UNTURNED = -1.0  # OpenCV's angle of a keypoint that has none

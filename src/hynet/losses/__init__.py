@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ..system.plugins import Part, with_plugins
+from ..runtime.plugins import Part, with_plugins
 
 if TYPE_CHECKING:
     from .distillation import distilled, same_neighbours

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from ..mining import EVERY_OTHER, Strangers, unit
+from .mining import EVERY_OTHER, Strangers, unit
 from .options import Scale, Weight
 from .paper import hynet
 from .terms import LossTerms, in_full_precision

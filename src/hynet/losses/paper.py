@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ..mining import EVERY_OTHER, Strangers, hardest_negatives, paired, unit
+from .mining import EVERY_OTHER, Strangers, hardest_negatives, paired, unit
 from .options import Scale, Weight
 from .terms import LossTerms, added_up, angular, hybrid, in_full_precision, norm_difference, one_threshold, second_order
 

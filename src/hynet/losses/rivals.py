@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..mining import EVERY_OTHER, Strangers, distance, hardest_negatives, paired, unit
+from .mining import EVERY_OTHER, Strangers, distance, hardest_negatives, paired, unit
 from .options import Count, Weight
 from .paper import d_only
 from .terms import LossTerms, added_up, in_full_precision, second_order

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from ..errors import BadInput
-from ..mining import FARTHEST, distance
+from .mining import FARTHEST, distance
 
 NEIGHBOURS = 8  # of SOSNet's second-order graph
 

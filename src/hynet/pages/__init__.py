@@ -8,7 +8,7 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from ..system.files import whole
+from ..runtime.files import whole
 
 __all__ = ["Cell", "asset", "escape", "page", "table", "write"]
 

@@ -14,9 +14,9 @@ import numpy as np
 from PIL import Image
 
 from .. import images, pages
-from ..colmap import Model, ModelPhoto
 from ..errors import BadInput, UnreadableImage, need
-from ..system.files import whole
+from ..runtime.files import whole
+from ..sfm.colmap import Model, ModelPhoto
 from ..types import Array
 from . import escape
 

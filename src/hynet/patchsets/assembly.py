@@ -12,7 +12,7 @@ import numpy as np
 
 from ..datasets import ubc
 from ..errors import BadData
-from ..system.files import whole
+from ..runtime.files import whole
 from ..types import DIFFERENT_PIXELS, Array, PatchPairs, PatchSet
 
 PAIR_FILES = (1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000)  # rows, half of them matches, as PhotoTour has them

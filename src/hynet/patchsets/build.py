@@ -21,16 +21,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from .. import colmap
 from ..errors import BadInput, CannotWrite, DataNotFound, HynetError, MissingExtra
-from ..system import fingerprints
-from ..system.batches import Batch, Failed, done
-from ..system.cluster import Cluster
-from ..system.files import make_folder
-from ..system.interruptions import says_what_is_kept
-from ..system.locks import alone
-from ..system.machine import cores, use_cores
-from ..system.processes import end_with, one_by_one
+from ..runtime import fingerprints
+from ..runtime.batches import Batch, Failed, done
+from ..runtime.cluster import Cluster
+from ..runtime.files import make_folder
+from ..runtime.interruptions import says_what_is_kept
+from ..runtime.locks import alone
+from ..runtime.machine import cores, use_cores
+from ..runtime.processes import end_with, one_by_one
+from ..sfm import colmap
 from ..types import Progress, silent
 from . import assembly
 from .part import PatchSettings as PatchSettings

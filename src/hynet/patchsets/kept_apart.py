@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .. import images
 from ..errors import BadInput
-from ..system.files import make_folder
+from ..runtime.files import make_folder
 
 KEPT_APART = 0.25  # of the photos
 FEWEST = 6  # photos in either part: fewer are seldom reconstructed

@@ -13,14 +13,14 @@ import numpy as np
 
 from .. import images
 from ..datasets import ubc
-from ..detectors.affine_network import SHIPPED, AffineNetwork
 from ..errors import DataNotFound
+from ..features.detectors.affine_network import SHIPPED, AffineNetwork
 from ..geometry import rotations
-from ..patches import SUPPORT_SIGMAS, cut
+from ..images.patches import SUPPORT_SIGMAS, cut
+from ..runtime import fingerprints
+from ..runtime.files import whole
 from ..sfm import hard_scenes
 from ..sfm import sift_for_patches as sfm
-from ..system import fingerprints
-from ..system.files import whole
 from ..types import Array, Keypoints
 from . import correspondence
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import cv2
 import numpy as np
 
-from .. import drawing
+from ..images import drawing
 from ..types import Array, PatchSet
 
 CELL, GAP, EDGE = 64, 8, 3  # pixels of a patch, between patches, and of a mark

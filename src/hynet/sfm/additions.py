@@ -14,18 +14,19 @@ from typing import Any
 
 import numpy as np
 
-from .. import colmap, images
-from ..colmap import Store, Verifiable
+from .. import images
 from ..errors import BadInput, DataNotFound
-from ..extractors.folder import extract_all, name_photos
-from ..extractors.hloc_file import read_h5, unit_features
-from ..extractors.settings import Settings
-from ..matchers.consensus import Consensus
-from ..matchers.nearest import Nearest, check_ratio
-from ..system.locks import alone
-from ..system.machine import cores
+from ..features.folder import extract_all, name_photos
+from ..features.hloc_file import read_h5, unit_features
+from ..features.settings import Settings
+from ..matching.consensus import Consensus
+from ..matching.nearest import Nearest, check_ratio
+from ..runtime.locks import alone
+from ..runtime.machine import cores
 from ..types import Array, Progress, silent
+from . import colmap
 from . import pairs as pairing
+from .colmap import Store, Verifiable
 
 IN_MEMORY = 64  # photos whose descriptors are held at once
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadInput
-from ..extractors.collection import stamp
-from ..extractors.hloc_file import are_features, h5_names, read_h5, unit_features
-from ..matchers.consensus import Consensus
-from ..matchers.verification import verify
-from ..system.batches import Batch, Failed, done
-from ..system.cluster import Cluster
-from ..system.files import whole
-from ..system.processes import one_by_one
+from ..features.collection import stamp
+from ..features.hloc_file import are_features, h5_names, read_h5, unit_features
+from ..matching.consensus import Consensus
+from ..matching.verification import verify
+from ..runtime.batches import Batch, Failed, done
+from ..runtime.cluster import Cluster
+from ..runtime.files import whole
+from ..runtime.processes import one_by_one
 from ..types import Array, Features, Progress, silent
 from .neighbours import EXACT, alike, nearest
 from .pairs import unique_pairs

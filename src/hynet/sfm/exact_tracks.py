@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import colmap, images
-from ..colmap import Model
+from .. import images
 from ..errors import BadInput, HynetError, UnreadableImage
-from ..matchers.refinement import SIZE, Templates, located
-from ..patches import Pyramid
-from ..system.processes import EndedEarly, Helper
-from ..system.repeating import repeatedly
+from ..images.patches import Pyramid
+from ..matching.refinement import SIZE, Templates, located
+from ..runtime.processes import EndedEarly, Helper
+from ..runtime.repeating import repeatedly
 from ..types import Array, Progress, silent
+from . import colmap
+from .colmap import Model
 
 COUNT = "done"  # a file of one byte for each time that a photo was read
 SCRATCH = ".exact"  # a folder beside the model while it is refined

@@ -8,15 +8,16 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import colmap, images
-from ..colmap import NotReconstructed
-from ..descriptors.loading import load
-from ..extractors.hloc_file import read_h5, write_group
-from ..extractors.patchwise import Extractor
-from ..matchers.consensus import Consensus
-from ..system.files import whole
-from ..system.processes import EndedEarly
+from .. import images
+from ..features.descriptors.loading import load
+from ..features.extractors.patchwise import Extractor
+from ..features.hloc_file import read_h5, write_group
+from ..matching.consensus import Consensus
+from ..runtime.files import whole
+from ..runtime.processes import EndedEarly
 from ..types import Keypoints, Progress, silent
+from . import colmap
+from .colmap import NotReconstructed
 from .matches import match_all
 from .pairs import choose_pairs
 from .sift_for_patches import SiftMatches, SiftScene, map_scene, match_by_sift

@@ -17,20 +17,22 @@ from typing import Any
 
 import numpy as np
 
-from .. import colmap, drawing, images
-from ..colmap import AbsolutePose, Camera, ModelPhoto
+from .. import images
 from ..errors import BadData, BadInput, DataNotFound, UnreadableImage
-from ..extractors import PhotoExtractor, open_extractor
-from ..extractors.collection import known_by
-from ..extractors.folder import name_photos, weights_of
-from ..extractors.hloc_file import are_features, h5_names, open_features, read_h5, unit_features
-from ..extractors.patchwise import Extractor
-from ..extractors.settings import Settings
-from ..matchers.consensus import Consensus
-from ..system import fingerprints
-from ..system.files import make_folder, whole
-from ..system.locks import alone
+from ..features.collection import known_by
+from ..features.extractors import PhotoExtractor, open_extractor
+from ..features.extractors.patchwise import Extractor
+from ..features.folder import name_photos, weights_of
+from ..features.hloc_file import are_features, h5_names, open_features, read_h5, unit_features
+from ..features.settings import Settings
+from ..images import drawing
+from ..matching.consensus import Consensus
+from ..runtime import fingerprints
+from ..runtime.files import make_folder, whole
+from ..runtime.locks import alone
 from ..types import Array, Features, Progress, silent
+from . import colmap
+from .colmap import AbsolutePose, Camera, ModelPhoto
 from .retrieval import learn_vectors
 
 NEIGHBOURS = 10  # photos of the map that a query is matched with

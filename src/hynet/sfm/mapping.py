@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from .. import colmap, images
-from ..colmap import Funnel, Model, NotReconstructed
+from .. import images
 from ..errors import UnreadableImage
-from ..system import fingerprints
-from ..system.files import whole
+from ..runtime import fingerprints
+from ..runtime.files import whole
 from ..types import Array, Progress, Table, silent
+from . import colmap
+from .colmap import Funnel, Model, NotReconstructed
 from .exact_tracks import SCRATCH, exact
 from .run_folder import write_json
 

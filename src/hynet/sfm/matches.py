@@ -14,16 +14,16 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..colmap import Store, Verifiable, pycolmap, verifiable, verify_pair
 from ..errors import BadInput, need
-from ..extractors.collection import stamp
-from ..extractors.hloc_file import read_h5, unit_features
-from ..matchers import Matcher
-from ..matchers.hloc_matches import MatchesFile
-from ..system.batches import Batch, Failed, done
-from ..system.cluster import Cluster
-from ..system.processes import one_by_one
+from ..features.collection import stamp
+from ..features.hloc_file import read_h5, unit_features
+from ..matching import Matcher
+from ..matching.hloc_matches import MatchesFile
+from ..runtime.batches import Batch, Failed, done
+from ..runtime.cluster import Cluster
+from ..runtime.processes import one_by_one
 from ..types import Array, Features, Matches, Progress, silent
+from .colmap import Store, Verifiable, pycolmap, verifiable, verify_pair
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")

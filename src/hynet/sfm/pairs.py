@@ -13,11 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadInput, DataNotFound, choose, need
-from ..types import Array, Progress, silent
+from ..types import Array, Pair, Progress, silent
 from .neighbours import alike, nearest
 from .retrieval import NothingToLearn, Read, learn_vectors
-
-Pair = tuple[str, str]  # names of two photos
 
 EXHAUSTIVE = 200  # photos; beyond, each is matched with those most alike. `reconstruct` alone has rounds.py from 51 on
 NEXT = 20  # photos of a sequence that each is matched with

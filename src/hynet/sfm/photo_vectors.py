@@ -14,14 +14,14 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadData, BadInput
-from ..extractors.collection import INDEX, is_collection, read_index
-from ..extractors.hloc_file import h5_names, read_h5, unit_features
-from ..system.arrays import read_npz
-from ..system.batches import Batch, Failed, done
-from ..system.cluster import Cluster
-from ..system.files import make_folder, whole
-from ..system.locks import alone
-from ..system.processes import one_by_one
+from ..features.collection import INDEX, is_collection, read_index
+from ..features.hloc_file import h5_names, read_h5, unit_features
+from ..runtime.arrays import read_npz
+from ..runtime.batches import Batch, Failed, done
+from ..runtime.cluster import Cluster
+from ..runtime.files import make_folder, whole
+from ..runtime.locks import alone
+from ..runtime.processes import one_by_one
 from ..types import Array, Progress, silent
 from .retrieval import PhotoVectors, learn_vectors
 

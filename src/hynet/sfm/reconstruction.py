@@ -12,24 +12,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from .. import colmap, images
-from ..colmap import NotReconstructed, Store
+from .. import images
 from ..errors import BadData, BadInput, DataNotFound, choose
-from ..extractors.collecting import extract_collection
-from ..extractors.folder import extract_all, find_masks, name_photos
-from ..extractors.hloc_file import FeaturesFile, are_features, h5_identities, h5_names, read_h5
-from ..extractors.settings import Settings
-from ..matchers.consensus import Consensus
-from ..matchers.hloc_matches import MatchesFile
-from ..matchers.nearest import Nearest, check_ratio
-from ..system import fingerprints
-from ..system.cluster import Cluster
-from ..system.files import as_path, make_folder
-from ..system.interruptions import says_what_is_kept
-from ..system.locks import alone
-from ..system.machine import cores
+from ..features.collecting import extract_collection
+from ..features.folder import extract_all, find_masks, name_photos
+from ..features.hloc_file import FeaturesFile, are_features, h5_identities, h5_names, read_h5
+from ..features.settings import Settings
+from ..matching.consensus import Consensus
+from ..matching.hloc_matches import MatchesFile
+from ..matching.nearest import Nearest, check_ratio
+from ..runtime import fingerprints
+from ..runtime.cluster import Cluster
+from ..runtime.files import as_path, make_folder
+from ..runtime.interruptions import says_what_is_kept
+from ..runtime.locks import alone
+from ..runtime.machine import cores
 from ..types import Progress, silent
+from . import colmap
 from . import pairs as pairing
+from .colmap import NotReconstructed, Store
 from .mapping import Reconstructed, map_folder
 from .matches import match_all
 from .rounds import ALL_PAIRS, match_in_rounds
@@ -73,7 +74,7 @@ def reconstruct(
     mapper_threads: more than one map large scenes faster, but the same matches then give now this model, now another.
     refine: locate the keypoints of the model more exactly, by aligning the photos that see a point.
     jobs: processes that describe and threads that match; 0 means one per core.
-    cluster: who describes and matches in their place (system/cluster); the features are then a collection.
+    cluster: who describes and matches in their place (runtime/cluster); the features are then a collection.
     overwrite: make the model anew where `out` has one made with other settings or photos, instead of refusing.
     """
     out = images.home(as_path(out, "the folder for the model"))
@@ -83,7 +84,7 @@ def reconstruct(
     _check(named, pairs, camera, mapper)
     settings = settings or Settings(max_keypoints=KEYPOINTS)
     if not isinstance(settings, Settings):
-        raise BadInput(f"settings must be hynet.extractors.settings.Settings, got {type(settings).__name__}.")
+        raise BadInput(f"settings must be hynet.features.settings.Settings, got {type(settings).__name__}.")
     check_ratio(ratio)
     if mapper_threads < 1:
         raise BadInput(f"the mapper needs at least 1 thread, got {mapper_threads}.")

@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..colmap import Store
-from ..types import Array, Progress, silent
+from ..types import Array, Pair, Progress, silent
 from .collection_pairs import VERIFIED
-from .pairs import Pair, similar_photos
+from .colmap import Store
+from .pairs import similar_photos
 from .retrieval import Read
 
 _LOG = logging.getLogger(__name__)

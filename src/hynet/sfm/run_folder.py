@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..colmap import MODEL_FILES
 from ..errors import BadData, BadInput
-from ..system import fingerprints
-from ..system.files import whole
+from ..runtime import fingerprints
+from ..runtime.files import whole
+from .colmap import MODEL_FILES
 
 
 def note_of_run(

@@ -11,11 +11,12 @@ from typing import Any
 import cv2
 import numpy as np
 
-from .. import colmap, images
-from ..colmap import NotReconstructed
+from .. import images
 from ..errors import UnreadableImage
-from ..system.files import whole
+from ..runtime.files import whole
 from ..types import Array, Keypoints, Progress, silent
+from . import colmap
+from .colmap import NotReconstructed
 
 SIFT = "sift"
 LONGEST_SIDE = 1600  # pixels; larger photos are shrunk, keypoints are in pixels of the shrunken photo

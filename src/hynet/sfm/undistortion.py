@@ -15,13 +15,14 @@ import cv2
 import numpy as np
 from PIL import Image
 
-from .. import colmap, images
-from ..colmap import ModelPhoto
+from .. import images
 from ..errors import BadInput, DataNotFound
-from ..extractors.folder import find_masks, name_photos
-from ..system.files import make_folder, whole
-from ..system.locks import alone
+from ..features.folder import find_masks, name_photos
+from ..runtime.files import make_folder, whole
+from ..runtime.locks import alone
 from ..types import Array, Progress, silent
+from . import colmap
+from .colmap import ModelPhoto
 
 KEPT_SUFFIXES = (".jpg", ".jpeg", ".png")  # what all three programs read
 QUALITY = 95  # of JPEG

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from .. import datasets, metrics
-from ..descriptors.loading import load
+from .. import datasets
 from ..errors import BadInput
+from ..features.descriptors.loading import load
+from ..geometry import metrics
 from .logbook import Watch, unwatched
 from .recipes import RECIPES
 from .run import train

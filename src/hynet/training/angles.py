@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..mining import hardest_negatives, paired
+from ..losses.mining import hardest_negatives, paired
 from ..types import Array, Descriptor, PatchSet, Progress, silent
 from .sampling import mix, pairs
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import BadInput
-from ..mining import Strangers, certainly_different
+from ..losses.mining import Strangers, certainly_different
 from ..types import Array
 from . import distributed
 from .augmentation import augment

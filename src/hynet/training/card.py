@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..descriptors import DESCRIPTORS, loading
 from ..errors import BadInput
-from ..system import safetensors
-from ..system.files import whole
+from ..features.descriptors import DESCRIPTORS, loading
+from ..runtime import safetensors
+from ..runtime.files import whole
 from . import checkpoints, materials
 
 # Recipe -> settings that its runs have, as all have, and do not use

@@ -17,11 +17,11 @@ import numpy as np
 import torch
 
 from .. import __version__
-from ..descriptors import DESCRIPTORS
-from ..descriptors.loading import models
 from ..errors import BadInput, BadWeights
-from ..system import fingerprints
-from ..system.files import whole
+from ..features.descriptors import DESCRIPTORS
+from ..features.descriptors.loading import models
+from ..runtime import fingerprints
+from ..runtime.files import whole
 from ..types import PatchSet
 from . import distributed
 from .configuration import as_now

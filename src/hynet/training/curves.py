@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import need
-from ..system.files import whole
+from ..runtime.files import whole
 
 Points = tuple[list[float], list[float]]  # minutes, values
 Lines = Sequence[Mapping[str, Any]]  # of a log

@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..descriptors.loading import load
 from ..errors import BadInput
+from ..features.descriptors.loading import load
 from ..losses import Loss
 from ..losses.options import takes
 from .batches import Batch

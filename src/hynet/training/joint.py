@@ -13,14 +13,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ..descriptors.layers import Network
-from ..detectors import affnet
-from ..detectors.affine_network import SHIPPED
-from ..detectors.affnet import AffNet
 from ..errors import BadInput
-from ..extractors.patchwise import network_of_shape
+from ..features.descriptors.layers import Network
+from ..features.detectors import affnet
+from ..features.detectors.affine_network import SHIPPED
+from ..features.detectors.affnet import AffNet
+from ..features.extractors.patchwise import network_of_shape
+from ..features.models import weights_for_torch
 from ..losses import LossTerms
-from ..models import weights_for_torch
 from .batches import Batch
 from .checkpoints import State
 from .loop import loss_of

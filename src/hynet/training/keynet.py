@@ -16,10 +16,10 @@ from torch import Tensor
 from torch.nn import functional
 
 from .. import images
-from ..detectors.keynet_network import KeyNetwork
 from ..errors import BadInput, BadWeights
+from ..features.detectors.keynet_network import KeyNetwork
 from ..geometry import rotations
-from ..system import fingerprints
+from ..runtime import fingerprints
 from ..types import Array, Progress, silent
 from .checkpoints import save
 from .loop import Diverged

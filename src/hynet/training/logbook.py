@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput
-from ..system.files import whole
+from ..runtime.files import whole
 
 LOG = "log.jsonl"
 

@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..descriptors.layers import Network
 from ..errors import BadInput, HynetError
+from ..features.descriptors.layers import Network
 from ..losses import Loss, LossTerms
 from ..losses.options import takes
-from ..system.machine import keep_memory_mapped
+from ..runtime.machine import keep_memory_mapped
 from ..types import PatchSet
 from . import checkpoints, distributed
 from .batches import Batch, batches, one_ahead, seed_of

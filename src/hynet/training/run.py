@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import datasets
 from ..errors import BadInput, choose, need
-from ..system.files import as_path
+from ..runtime.files import as_path
 from ..types import PatchPairs, PatchSet, Progress, silent
 from .configuration import LENGTHS, TrainConfig
 from .logbook import Watch, unwatched

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadInput
-from ..system.files import make_folder
-from ..system.locks import alone
+from ..runtime.files import make_folder
+from ..runtime.locks import alone
 from . import checkpoints, distributed
 from .checkpoints import BEST, LAST, State
 from .logbook import Watch, logbook, unwatched

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
-from ..descriptors import DESCRIPTORS, loading
-from ..descriptors.layers import Network, as_network, start_orthogonal
 from ..errors import BadInput, BadWeights, choose
+from ..features.descriptors import DESCRIPTORS, loading
+from ..features.descriptors.layers import Network, as_network, start_orthogonal
 from ..losses import LOSSES, Loss
 from ..losses.options import takes, with_options
 from . import distributed

@@ -16,14 +16,14 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor, nn
 
-from ..descriptors import loading
-from ..descriptors.layers import Network
-from ..detectors import affnet
-from ..detectors.affine_network import REGION
-from ..detectors.affnet import AffNet
 from ..errors import BadInput
+from ..features.descriptors import loading
+from ..features.descriptors.layers import Network
+from ..features.detectors import affnet
+from ..features.detectors.affine_network import REGION
+from ..features.detectors.affnet import AffNet
 from ..losses import LossTerms
-from ..system.machine import keep_memory_mapped
+from ..runtime.machine import keep_memory_mapped
 from ..types import PatchSet, Progress, silent
 from . import checkpoints
 from .batches import Batch, batches, seed_of

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from ..detectors.affine_network import REGION
-from ..detectors.affnet import AffNet
+from ..features.detectors.affine_network import REGION
+from ..features.detectors.affnet import AffNet
 from ..losses import LossTerms, hardnegc
 from ..types import Array
 from .batches import Batch, seed_of

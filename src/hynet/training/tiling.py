@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..descriptors.layers import FRN, TLU, Network
-from ..system.machine import cores
+from ..features.descriptors.layers import FRN, TLU, Network
+from ..runtime.machine import cores
 from .configuration import Precision
 
 TILE, WIDE_TILE = 64, 256  # patches: the last layer has few activations and many weights, whose gradients are added up

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ..descriptors.layers import Network
-from ..metrics import fpr95
+from ..features.descriptors.layers import Network
+from ..geometry.metrics import fpr95
 from ..types import Array, PatchPairs, PatchSet
 from .tiling import one_worker_per_core
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample
 
-from ..detectors.affine_network import FLATTEST, REGION, SIDE
+from ..features.detectors.affine_network import FLATTEST, REGION, SIDE
 
 
 def random_warps(count: int, generator: torch.Generator, tilt: float, turn: float) -> Tensor:

@@ -21,6 +21,7 @@ from . import showing, storing
 from .table import Table as Table
 
 Array = NDArray[Any]
+Pair = tuple[str, str]  # the names of two photos
 
 # Points found in one image nearer to each other than this may be one thing, found twice (Winder and Brown, 2007).
 DIFFERENT_PIXELS = 10.0

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadData
-from ..system.files import whole
+from ..runtime.files import whole
 
 MOST_BYTES = 4 << 30  # of one file: a million keypoints with 1,024 numbers each
 

@@ -20,8 +20,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 
 from ... import __version__
-from ...datasets.example import example
 from ...errors import BadInput, HynetError, MissingExtra
+from ...images.example import example
 from .choice import FEWEST_KEYPOINTS, MOST_KEYPOINTS, Choice, Choices
 from .desk import Desk, TooBusy
 from .pair import PageClosed, find, patches_png

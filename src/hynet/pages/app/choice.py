@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ...descriptors import DESCRIPTORS
-from ...descriptors.loading import models
-from ...detectors import DETECTORS
 from ...errors import BadInput, choose
-from ...extractors.patchwise import ORIENTATIONS
-from ...matchers.verification import GEOMETRIES
+from ...features.descriptors import DESCRIPTORS
+from ...features.descriptors.loading import models
+from ...features.detectors import DETECTORS
+from ...features.extractors.patchwise import ORIENTATIONS
+from ...matching.verification import GEOMETRIES
 
 FEWEST_KEYPOINTS, MOST_KEYPOINTS = 64, 4096
 MOST_PIXELS_OFF = 50.0
@@ -70,7 +70,7 @@ def snippet(choice: Choice, names: tuple[str, str] | None) -> str:
     """The same in Python; names: of the two photos, None for the example."""
     given = "".join(f", {name}={value!r}" for name, value in _unusual(choice).items())
     photos = "*example().paths" if names is None else f"{names[0]!r}, {names[1]!r}"
-    imports = "import hynet\n" + ("from hynet.datasets.example import example\n" if names is None else "")
+    imports = "import hynet\n" + ("from hynet.images.example import example\n" if names is None else "")
     return f"""{imports}
 found = hynet.match_photos({photos}{given})
 print(found)  # matches, inliers

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ...detectors import open_detector
 from ...errors import BadInput
-from ...extractors.patchwise import Extractor, usual_shape, usual_spread
-from ...matchers.two_photos import MatchedPhotos, match_photos
-from ...matchers.verification import THRESHOLDS
-from ...patches import cut
+from ...features.detectors import open_detector
+from ...features.extractors.patchwise import Extractor, usual_shape, usual_spread
+from ...images.patches import cut
+from ...matching.two_photos import MatchedPhotos, match_photos
+from ...matching.verification import THRESHOLDS
 from ...types import Array, Detector, Features, Keypoints
 from .choice import MOST_KEYPOINTS, Choice, command, snippet
 from .photo import PagePhoto

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from ... import pages
-from ...colmap import MODEL_FILES, read_funnel, read_model
 from ...errors import HynetError
-from ...extractors.settings import Settings
+from ...features.settings import Settings
+from ...runtime.processes import end_with
+from ...sfm.colmap import MODEL_FILES, read_funnel, read_model
 from ...sfm.reconstruction import reconstruct
-from ...system.processes import end_with
 from .. import view
 from ..doctor.examination import examine
 from ..doctor.page import page as doctor_page

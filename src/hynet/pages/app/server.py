@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from ... import pages
 from ...errors import BadInput
-from ...system.machine import cores
+from ...runtime.machine import cores
 from .answers import Answer, Answers, in_words
 from .choice import Choices
 from .desk import Desk

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import HynetError
-from ...matchers.two_photos import MatchedPhotos
-from ...system.locks import alone
+from ...matching.two_photos import MatchedPhotos
+from ...runtime.locks import alone
 from .desk import TooBusy
 from .pair import Memory
 from .photo import PagePhoto

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from ...colmap.tables import read_tables
+from ...sfm.colmap.tables import read_tables
 from .examination import MOST_LISTED, Examination
 from .funnel import PairCounts, PhotoCounts, StageCounts
 

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from ...colmap import read_model
 from ...errors import DataNotFound
+from ...sfm.colmap import read_model
 from .diagnosis import UNKNOWN, Finding, Source, findings
 from .funnel import STAGES, StageCounts, count
 

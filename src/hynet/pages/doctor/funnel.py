@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...colmap.tables import Tables, read_tables
+from ...sfm.colmap.tables import Tables, read_tables
 from ...types import Array
 
 STAGES = ("detected", "matched", "verified", "triangulated")

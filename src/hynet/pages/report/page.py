@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from ... import pages
-from ...benchmarks.harness import charts
-from ...benchmarks.harness.evaluation import Bars, Curves
-from ...benchmarks.harness.pictures import drawn
-from ...benchmarks.harness.results import shown
 from ...errors import DataNotFound
+from ...evaluation.harness import charts
+from ...evaluation.harness.evaluation import Bars, Curves
+from ...evaluation.harness.pictures import drawn
+from ...evaluation.harness.results import shown
 from .. import Cell, escape
 from .runs import Run, best, is_sanity, joined, json_files, read
 

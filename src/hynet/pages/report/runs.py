@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ...benchmarks.harness.sanity import SANITY
 from ...errors import DataNotFound
+from ...evaluation.harness.sanity import SANITY
 
 Numbers = Mapping[str, Mapping[str, Any]]  # method -> column -> number or None
 

@@ -1,0 +1,163 @@
+"""An Evaluation for people and machines: the table beside the paper's, the JSON, and files of both with pictures.
+
+out/NAME.json     everything: rows, intervals, the paper's rows, comparisons, curves, details, versions, command
+out/NAME.md       the table, notes and pictures
+out/NAME-*.svg    the pictures
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ...errors import CannotWrite
+from ...runtime.files import make_folder, whole
+from ...types import Table
+from . import charts, pictures
+from .evaluation import Evaluation
+
+LIBRARIES = ("numpy", "opencv-contrib-python-headless", "onnxruntime", "torch", "pydegensac", "poselib", "pycolmap")
+
+
+def summary(evaluation: Evaluation) -> dict[str, Any]:
+    """The JSON of `hynet evaluate --json`."""
+    rows = {method: dict(row) for method, row in evaluation.rows.items()}
+    intervals = {
+        method: {column: list(ends) for column, ends in row.items()} for method, row in evaluation.intervals.items()
+    }
+    return {
+        "benchmark": evaluation.benchmark,
+        "data": evaluation.data,
+        "columns": list(evaluation.columns),
+        "rows": rows,
+        "intervals": intervals,
+    }
+
+
+def table(evaluation: Evaluation) -> Table:
+    """Our rows under the paper's, each number with its interval."""
+    names = shown(evaluation.rows)
+    ours = {
+        names[method]: {column: _cell(evaluation, method, column) for column in evaluation.columns}
+        for method in evaluation.rows
+    }
+    title = evaluation.title or f"{evaluation.benchmark}: {evaluation.data}"
+    own = Table(title, evaluation.columns, ours)
+    return own if evaluation.paper is None else own.beside(evaluation.paper)
+
+
+def markdown(evaluation: Evaluation, width: int | None = None) -> str:
+    """The table, what is surely different, and the notes; tables at most `width` characters wide."""
+    parts = [table(evaluation).markdown(width)]
+    if evaluation.comparisons:
+        names = shown(evaluation.rows)
+        columns = list(dict.fromkeys(each.column for each in evaluation.comparisons))
+        rows: dict[str, dict[str, str]] = {}
+        for each in evaluation.comparisons:
+            low, high = each.interval
+            name = f"{names.get(each.method, each.method)} - {names.get(each.rival, each.rival)}"
+            rows.setdefault(name, {})[each.column] = f"{each.difference:+.2f} [{low:+.2f}, {high:+.2f}]"
+        parts.append(Table("Differences on the same samples, 95% by paired bootstrap", columns, rows).markdown(width))
+    if evaluation.notes:
+        parts.append("\n".join(f"- {note}" for note in evaluation.notes))
+    return "\n\n".join(parts)
+
+
+def shown(methods: Iterable[str]) -> dict[str, str]:
+    """Method -> what a table calls it: weights by their file name, where that tells them apart."""
+    short = {method: _short(method) for method in methods}
+    names = list(short.values())
+    return {method: name if names.count(name) == 1 else method for method, name in short.items()}
+
+
+def _short(method: str) -> str:
+    """A method may be named SCENE: DETECTOR+MODEL; weights by their path are shortened to their file name."""
+    scene, colon, rest = method.rpartition(": ")
+    detector, plus, model = rest.partition("+")
+    if not plus or (os.sep in detector and not Path(detector).suffix):  # a plus in a path is a part of it
+        return f"{scene}{colon}{_file_name(rest)}"
+    return f"{scene}{colon}{_file_name(detector)}+{_file_name(model)}"
+
+
+def _file_name(model: str) -> str:
+    return Path(model).name if os.sep in model else model
+
+
+@contextmanager
+def prepared(out: Path) -> Iterator[None]:
+    """Say before hours of work if nothing can be written there. What fails at once leaves no empty folder."""
+    is_new = not out.exists()
+    make_folder(out)
+    if not os.access(out, os.W_OK | os.X_OK):
+        raise CannotWrite(f"cannot write to {out}: no permission; choose another folder.")
+    try:
+        yield
+    except BaseException:
+        if is_new:
+            with suppress(OSError):  # it holds something
+                out.rmdir()
+        raise
+
+
+def write(evaluation: Evaluation, out: Path, command: str = "") -> list[Path]:
+    """The files of one run, in place of those of an earlier run of the same benchmark."""
+    name = evaluation.benchmark
+    drawn = {
+        out / f"{name}-{stem}.svg": charts.svg_file(pictures.drawn(picture, shown(evaluation.rows)))
+        for stem, picture in evaluation.pictures.items()
+    }
+    told = {
+        **summary(evaluation),
+        "title": evaluation.title,
+        "paper": None if evaluation.paper is None else asdict(evaluation.paper),
+        "formats": dict(evaluation.formats),
+        "lower_is_better": list(evaluation.lower_is_better),
+        "comparisons": [asdict(each) for each in evaluation.comparisons],
+        "pictures": {
+            stem: {"kind": type(picture).__name__.lower(), **asdict(picture)}
+            for stem, picture in evaluation.pictures.items()
+        },
+        "details": dict(evaluation.details),
+        "notes": list(evaluation.notes),
+        "command": command,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+    }
+    images = [f"![{path.stem}]({path.name})" for path in drawn]
+    text = "\n\n".join(filter(None, [markdown(evaluation), f"`{command}`" if command else "", *images]))
+    files = {out / f"{name}.json": json.dumps(told, indent=1), out / f"{name}.md": text + "\n", **drawn}
+    for path, content in files.items():
+        with whole(path) as temporary:
+            temporary.write_text(content)
+    return list(files)
+
+
+def versions() -> dict[str, str | None]:
+    """What the numbers were computed with."""
+    found: dict[str, str | None] = {"hynet": __version__, "python": platform.python_version()}
+    for library in LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            found[library] = None
+    return found
+
+
+def _cell(evaluation: Evaluation, method: str, column: str) -> str | None:
+    value = evaluation.rows[method].get(column)
+    if value is None:
+        return None
+    spec = evaluation.formats.get(column, ".2f")
+    ends = evaluation.intervals.get(method, {}).get(column)
+    # Of one sample, or of samples that are all alike, an interval knows nothing.
+    bounds = f" [{ends[0]:{spec}}, {ends[1]:{spec}}]" if ends is not None and ends[0] < ends[1] else ""
+    return f"{value:{spec}}{bounds}"

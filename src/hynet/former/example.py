@@ -1,4 +1,0 @@
-"""Moved to `hynet.datasets.example`."""
-
-from hynet.datasets.example import Example as Example
-from hynet.datasets.example import example as example

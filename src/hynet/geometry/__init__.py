@@ -1,0 +1,347 @@
+"""Two photos of one scene: how far matches are from a model, and the model most of them agree on.
+
+Points are (K, 2) pixels, a row of the first photo with the same row of the second. Matrices are named b_from_a.
+Each kind of model is fitted by the library that does it best, behind one function, always with a seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import lgamma, log, pi
+from typing import Any
+
+import cv2
+import numpy as np
+
+from ..runtime.processes import Helper
+from ..types import Array, Matches
+
+CONFIDENCE = 0.9999
+MAX_ITERATIONS = 100_000
+# DEGENSAC often goes on to the last iteration although it is long sure. So a few come first, and all of them only
+# where a share of inliers as small as was found could have been missed.
+FEW_ITERATIONS = 2_000
+HOMOGRAPHY_ITERATIONS = 10_000
+# The last step of a fit minimises Cauchy's loss, so that a match several scales away hardly counts: docs/matching.md.
+# Of a homography the scale is how far off its inliers are, at least FINEST pixels, looked at ROUNDS times; of a
+# fundamental matrix, that and how far away matches have a say are shares of the threshold.
+FINEST, ROUNDS = 0.05, 2
+FUNDAMENTAL_SCALE, NEAR = 0.5, 3.0
+# The guess for a photo without calibration; COLMAP's too.
+FOCAL_OVER_LONGEST_SIDE = 1.2
+TINY = np.finfo(float).tiny  # at an epipole there is no line: 0 / TINY is 0, where 0 / 0 would be nan
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Where the second camera is: x_second = rotation @ x_first + translation, of unit length when scale is unknown."""
+
+    rotation: Array  # (3, 3)
+    translation: Array  # (3,)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The inliers of a geometry. `model` is None when none was found, and then there are no inliers."""
+
+    matches: Matches  # those that agree
+    model: Array | None  # (3, 3): of "essential" in K^-1 pixels, else in pixels; of "shared-focal" the fundamental one
+    inliers: Array  # (K,) bool, of all matches given
+    pose: Pose | None = None  # only for "essential" and "shared-focal"
+    geometry: str = "none"  # what was fitted
+    why: str = ""  # why that geometry, where "auto" chose it
+    fundamental: Array | None = None  # (3, 3) in pixels, of every geometry but "homography"
+    focal: float | None = None  # pixels, that "shared-focal" found
+
+    def __len__(self) -> int:
+        return len(self.matches)
+
+
+# --- How far a match is from a model ---
+
+
+def transfer(second_from_first: Array, xy: Array) -> Array:
+    """Points through a homography: (3, 3), (K, 2) -> (K, 2). What goes to infinity comes back as inf or nan."""
+    moved = np.column_stack([xy, np.ones(len(xy))]) @ np.asarray(second_from_first, np.float64).T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return moved[:, :2] / moved[:, 2:]
+
+
+def transfer_error(second_from_first: Array, first: Array, second: Array) -> Array:
+    """Pixels between each point of the second photo and where the homography puts its partner. -> (K,)."""
+    return np.linalg.norm(transfer(second_from_first, first) - second, axis=1)
+
+
+def corner_error(found: Array, true: Array, image_size: tuple[int, int]) -> float:
+    """Pixels of the second photo by which a homography moves the corners of the first wrongly, on average."""
+    x, y = image_size[0] - 1, image_size[1] - 1
+    corners = np.array([[0, 0], [x, 0], [x, y], [0, y]], np.float64)
+    error = transfer_error(found, corners, transfer(true, corners)).mean()
+    return float(error) if np.isfinite(error) else np.inf
+
+
+def sampson_distance(F: Array, first: Array, second: Array) -> Array:
+    """Pixels to the nearest exact match, to first order: |x2' F x1| / sqrt(sum of squared line normals). -> (K,)."""
+    ones = np.ones(len(first))
+    x1, x2 = np.column_stack([first, ones]), np.column_stack([second, ones])  # (K, 3)
+    second_lines, first_lines = x1 @ F.T, x2 @ F
+    residual = np.abs((x2 * second_lines).sum(1))
+    return residual / np.sqrt(TINY + (second_lines[:, :2] ** 2).sum(1) + (first_lines[:, :2] ** 2).sum(1))
+
+
+def rotations(angle: float | Array) -> Array:
+    """Of the plane, from x towards y: (..., 2, 2)."""
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.stack([np.stack([cos, -sin], -1), np.stack([sin, cos], -1)], -2)
+
+
+def rotation_error(first: Array, second: Array) -> float:
+    """Degrees by which two rotations differ, 0 to 180."""
+    # The chord |R1 - R2| keeps its precision near 0, where the arc cosine of the trace loses it.
+    chord = np.linalg.norm(np.asarray(first) - np.asarray(second))
+    return float(np.degrees(2 * np.arcsin(min(1.0, chord / np.sqrt(8)))))
+
+
+def direction_error(first: Array, second: Array) -> float:
+    """Degrees between two translations whose length and sign are unknown, 0 to 90."""
+    first, second = np.asarray(first, np.float64), np.asarray(second, np.float64)
+    return float(np.degrees(np.arctan2(np.linalg.norm(np.cross(first, second)), abs(first @ second))))
+
+
+def pose_error(found: Pose, true: Pose) -> float:
+    """Degrees, the larger of rotation and direction of translation."""
+    turned = rotation_error(found.rotation, true.rotation)
+    return max(turned, direction_error(found.translation, true.translation))
+
+
+# --- Cameras ---
+
+
+def camera(focal: float, image_size: tuple[int, int]) -> Array:
+    """The matrix K of a pinhole camera that looks through the middle of its photo."""
+    width, height = image_size
+    return np.array([[focal, 0, (width - 1) / 2], [0, focal, (height - 1) / 2], [0, 0, 1]])
+
+
+def guess_camera(image_size: tuple[int, int]) -> Array:
+    """K for a photo about which nothing is known."""
+    return camera(FOCAL_OVER_LONGEST_SIDE * max(image_size), image_size)
+
+
+def scale_camera(K: Array, scale: float) -> Array:
+    """K after the photo was resized by `scale`. The corner of the photo stays; the centre of its first pixel moves."""
+    shift = (scale - 1) / 2
+    return np.array([[scale, 0, shift], [0, scale, shift], [0, 0, 1]]) @ K
+
+
+def rays(xy: Array, K: Array) -> Array:
+    """Pixels as directions (x, y) at depth 1. (K, 2) -> (K, 2)."""
+    return transfer(np.linalg.inv(K), xy)
+
+
+def cross_matrix(t: Array) -> Array:
+    """[t]x, with [t]x v = t x v."""
+    return np.array([[0, -t[2], t[1]], [t[2], 0, -t[0]], [-t[1], t[0], 0]])
+
+
+def essential_from_pose(pose: Pose) -> Array:
+    return cross_matrix(pose.translation) @ pose.rotation
+
+
+def fundamental_from_pose(pose: Pose, first_K: Array, second_K: Array) -> Array:
+    return np.linalg.inv(second_K).T @ essential_from_pose(pose) @ np.linalg.inv(first_K)
+
+
+def pose_from_fundamental(F: Array, first: Array, second: Array, *, first_K: Array, second_K: Array) -> Pose:
+    """Of the four poses in E = K2' F K1, the one that puts most matches in front of both cameras.
+
+    OpenCV counts only points nearer than 50 baselines. Where none is, one of the four comes back all the same.
+    """
+    _, rotation, translation, _ = cv2.recoverPose(
+        second_K.T @ F @ first_K, rays(first, first_K), rays(second, second_K)
+    )
+    return Pose(rotation, translation[:, 0])
+
+
+# --- The model most matches agree on: (model or None, (K,) bool inliers); `threshold` in pixels ---
+# best_first: the surest matches come first and are tried first, as PROSAC does. DEGENSAC has no such order.
+
+Found = tuple[Array | None, Array]
+
+
+def fundamental(first: Array, second: Array, threshold: float, *, seed: int = 0) -> Found:
+    """By DEGENSAC, which is not fooled by a dominant plane, then fitted to all matches near it."""
+    if _distinct(first, second) < 8:
+        return _nothing(first)
+    for iterations in (FEW_ITERATIONS, MAX_ITERATIONS):
+        F, inliers = degensac(first, second, px_th=threshold, conf=CONFIDENCE, max_iters=iterations, seed=seed)
+        # The chance that no sample of seven was all inliers.
+        if (1 - inliers.mean() ** 7) ** iterations < 1 - CONFIDENCE:
+            break
+    if inliers.sum() >= 8:
+        F = fitted_fundamental(F, first, second, threshold)
+        return F, sampson_distance(F, first, second) < threshold
+    # The same photo twice leaves F open, and DEGENSAC finds none: any epipole serves; take sideways motion.
+    H, agree = homography(first, second, threshold, seed=seed)
+    return _nothing(first) if H is None or agree.sum() < 8 else (cross_matrix(np.array([1.0, 0, 0])) @ H, agree)
+
+
+def fitted_fundamental(
+    F: Array, first: Array, second: Array, threshold: float, *, near: float = NEAR, scale: float = FUNDAMENTAL_SCALE
+) -> Array:
+    """F, moved so that it fits all matches near it: DEGENSAC's comes from a few of them."""
+    import poselib
+
+    close = sampson_distance(F, first, second) < near * threshold
+    points = (np.asarray(each[close], np.float64) for each in (first, second))
+    return poselib.refine_fundamental(*points, F, _cauchy(scale * threshold))[0]
+
+
+# In a process of its own: DEGENSAC takes random numbers from libc, which every thread of a process draws from.
+DEGENSAC = Helper(imports="pydegensac")
+
+
+def degensac(first: Array, second: Array, **options: Any) -> tuple[Array, Array]:
+    """F and (K,) bool inliers by `pydegensac.findFundamentalMatrix` with its options, the same for the same seed."""
+    points = (np.asarray(each, np.float64) for each in (first, second))
+    F, inliers = DEGENSAC.call("pydegensac:findFundamentalMatrix", *points, **options)
+    return F, np.asarray(inliers, bool)
+
+
+def homography(first: Array, second: Array, threshold: float, *, seed: int = 0, best_first: bool = False) -> Found:
+    """second_from_first by PoseLib, then fitted to all inliers, its last element 1."""
+    import poselib
+
+    if _distinct(first, second) < 4:
+        return _nothing(first)
+    first, second = (np.asarray(each, np.float64) for each in (first, second))
+    options = {**_poselib_options(threshold, seed, best_first), "max_iterations": HOMOGRAPHY_ITERATIONS}
+    H, info = poselib.estimate_homography(first, second, options, _cauchy(1.0))
+    inliers = np.asarray(info["inliers"], bool)
+    for _ in range(ROUNDS):
+        if inliers.sum() < 4:
+            return _nothing(first)
+        scale = max(FINEST, float(np.median(transfer_error(H, first[inliers], second[inliers]))))
+        H = poselib.refine_homography(first[inliers], second[inliers], H, _cauchy(scale))[0]
+        inliers = transfer_error(H, first, second) < threshold
+    if inliers.sum() < 4 or not np.isfinite(H).all() or H[2, 2] == 0:
+        return _nothing(first)
+    return H / H[2, 2], inliers
+
+
+def relative_pose(
+    first: Array,
+    second: Array,
+    threshold: float,
+    *,
+    first_K: Array,
+    second_K: Array,
+    seed: int = 0,
+    best_first: bool = False,
+) -> tuple[Pose | None, Array]:
+    """By PoseLib, refined over all inliers, from calibrated cameras without distortion."""
+    import poselib
+
+    if _distinct(first, second) < 5:
+        return None, _nothing(first)[1]
+    found, info = poselib.estimate_relative_pose(
+        np.asarray(first, np.float64),
+        np.asarray(second, np.float64),
+        _poselib_camera(first_K),
+        _poselib_camera(second_K),
+        _poselib_options(threshold, seed, best_first),
+        {},
+    )
+    inliers = np.asarray(info["inliers"], bool)
+    return (_of_unit_length(found), inliers) if inliers.any() else (None, inliers)
+
+
+def shared_focal(
+    first: Array,
+    second: Array,
+    threshold: float,
+    *,
+    image_size: tuple[int, int],
+    seed: int = 0,
+    best_first: bool = False,
+) -> tuple[Pose | None, float, Array]:
+    """By PoseLib from six matches: the pose and the focal length in pixels, of one camera that took both photos."""
+    import poselib
+
+    if _distinct(first, second) < 6:
+        return None, 0.0, _nothing(first)[1]
+    centre = camera(1.0, image_size)[:2, 2]
+    found, info = poselib.estimate_shared_focal_relative_pose(
+        np.asarray(first, np.float64) - centre,
+        np.asarray(second, np.float64) - centre,
+        np.zeros(2),
+        _poselib_options(threshold, seed, best_first),
+        {},
+    )
+    inliers, focal = np.asarray(info["inliers"], bool), float(found.camera1.focal())
+    sound = inliers.any() and np.isfinite(focal) and focal > 0
+    return (_of_unit_length(found.pose) if sound else None), focal, inliers
+
+
+def _of_unit_length(found: Any) -> Pose:
+    """PoseLib's pose, whose translation leaves unit length a little with every step of its refinement."""
+    return Pose(found.R, found.t / np.linalg.norm(found.t))
+
+
+def _cauchy(scale: float) -> dict[str, object]:
+    """PoseLib's options of a fit that matches several scales away, in pixels, hardly move."""
+    return {"loss_type": "CAUCHY", "loss_scale": scale}
+
+
+def _poselib_options(threshold: float, seed: int, best_first: bool) -> dict[str, object]:
+    return {
+        "max_epipolar_error": threshold,
+        "max_reproj_error": threshold,
+        "seed": seed,
+        "max_iterations": MAX_ITERATIONS,
+        "success_prob": CONFIDENCE,
+        "progressive_sampling": best_first,
+    }
+
+
+def _poselib_camera(K: Array) -> dict[str, object]:
+    # Its size is not used for a pinhole camera, but has to be there.
+    return {"model": "PINHOLE", "width": 0, "height": 0, "params": [K[0, 0], K[1, 1], K[0, 2], K[1, 2]]}
+
+
+def _distinct(first: Array, second: Array) -> int:
+    """How many matches differ: one match fifty times fixes no model."""
+    return len(set(map(tuple, np.hstack([first, second]).tolist())))
+
+
+def _nothing(points: Array) -> Found:
+    return None, np.zeros(len(points), bool)
+
+
+# --- Is it more than chance? ---
+
+# geometry -> (matches that fix a model, models they fix, chance that a random match is within t pixels of it)
+CHANCE: dict[str, tuple[int, int, Callable[[float, int, int], float]]] = {
+    "fundamental": (7, 3, lambda t, width, height: 2 * t * np.hypot(width, height) / (width * height)),
+    "shared-focal": (6, 15, lambda t, width, height: 2 * t * np.hypot(width, height) / (width * height)),
+    "essential": (5, 10, lambda t, width, height: 2 * t * np.hypot(width, height) / (width * height)),
+    "homography": (4, 1, lambda t, width, height: pi * t * t / (width * height)),
+}
+
+
+def beyond_chance(geometry: str, inliers: int, matches: int, threshold: float, image_size: tuple[int, int]) -> bool:
+    """Whether random matches would give less than one model with so many inliers (Moisan & Stival's a-contrario test).
+
+    Two photos that share nothing always have SOME model through a dozen matches.
+    """
+    sample, models, chance = CHANCE[geometry]
+    if inliers <= sample:
+        return False
+    log_tests = log(models * (matches - sample)) + _choose(matches, inliers) + _choose(inliers, sample)
+    return log_tests + (inliers - sample) * log(min(1.0, chance(threshold, *image_size))) < 0
+
+
+def _choose(n: int, k: int) -> float:
+    """log of the binomial coefficient."""
+    return lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)

@@ -1,0 +1,160 @@
+"""What a study found, as a table with its pictures and sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from ... import datasets
+from ...evaluation.harness.evaluation import Bars, Curves, Evaluation
+from . import orderings, scoring
+from .asked import Ablation
+from .plans import Plan
+from .runs import Ended
+from .scoring import Scores
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All that a study found out, to be told."""
+
+    scores: Scores
+    trained: Mapping[str, Sequence[Ended]]  # row -> its runs, one a seed
+    margins: Mapping[str, Mapping[float, float]]  # loss -> margin -> FPR@95, where that was searched
+    verdicts: Sequence[orderings.Verdict]
+
+
+def evaluation(plan: Plan, asked: Ablation, measured: Measured) -> Evaluation:
+    scores = measured.scores
+    seeds = asked.budget.seeds
+    columns = [column for column in scoring.COLUMNS if any(column in own.values for own in scores.rows.values())]
+    spreads = [f"{column}_spread" for column in ("fpr95", "matching")] if seeds > 1 else []
+    papers = [f"paper_{column}" for column in dict.fromkeys(c for row in plan.paper.values() for c in row)]
+    rows: dict[str, dict[str, float | None]] = {}
+    for row in plan.rows:
+        own = scores.rows.get(row.name)
+        rows[row.name] = {column: own.mean(column) for column in columns if own is not None and column in own.values}
+        if own is not None and seeds > 1 and row.config is not None:
+            rows[row.name] |= {f"{column}_spread": own.spread(column) for column in ("fpr95", "matching")}
+        rows[row.name] |= {f"paper_{column}": value for column, value in plan.paper.get(row.name, {}).items()}
+    pairs = [(plan.reference, row.name) for row in plan.rows[1:]]
+    told = {frozenset(pair) for pair in pairs}
+    stated = dict.fromkeys((each.better, each.worse) for each in measured.verdicts)
+    pairs += [pair for pair in stated if frozenset(pair) not in told]
+    found = [scores.compared(*pair, column) for pair in pairs for column in ("fpr95", "matching")]
+    return Evaluation(
+        plan.name,
+        str(asked.test),
+        [*columns[:2], *spreads, *papers, *columns[2:]],
+        rows,
+        {name: {column: own.interval(column) for column in own.values} for name, own in scores.rows.items()},
+        title=plan.title,
+        lower_is_better=orderings.LOWER_IS_BETTER,
+        comparisons=[each for each in found if each is not None],
+        pictures=_pictures(plan, asked, scores, measured.trained),
+        details={
+            "study": plan.name,
+            "seeds": seeds,
+            "steps": asked.budget.steps,
+            "pairs_per_batch": asked.budget.pairs_per_batch,
+            "values": {n: {c: v.tolist() for c, v in own.values.items()} for n, own in scores.rows.items()},
+            "margins": {
+                loss: {f"{m:g}": value for m, value in tried.items()} for loss, tried in measured.margins.items()
+            },
+            "alphas": list(plan.alphas),
+            "grid_margins": list(plan.grid_margins),
+            "orderings": [vars(each) for each in measured.verdicts],
+        },
+        notes=_notes(plan, asked, measured),
+    )
+
+
+def _pictures(
+    plan: Plan, asked: Ablation, scores: Scores, trained: Mapping[str, Sequence[Ended]]
+) -> dict[str, Curves | Bars]:
+    found: dict[str, Curves | Bars] = {"bars": replace(scores.bars, title=plan.title)}
+    if plan.curves:
+        lines = {name: _curve(own) for name, own in trained.items()}
+        found["curves"] = Curves(f"{_looked_at(asked)}: FPR@95 while training", "steps", "FPR@95, %", lines)
+    if plan.alphas:
+        lines = {f"alpha {alpha:g}": _line(plan, scores, alpha) for alpha in plan.alphas}
+        found["grid"] = Curves("Matching over the margin", "m", "mAP, %", lines)
+    return found
+
+
+def _curve(ended: Sequence[Ended]) -> dict[str, list[float]]:
+    """FPR@95 over the steps, the mean of the seeds."""
+    from ...training import logbook
+
+    logs = [[line for line in logbook.read(run.out) if line.get("validation")] for run in ended]
+    looks = zip(*logs, strict=False)
+    points = [(some[0]["step"], np.mean([next(iter(line["validation"].values())) for line in some])) for some in looks]
+    return {"x": [float(step) for step, _ in points], "y": [float(error) for _, error in points]}
+
+
+def _looked_at(asked: Ablation) -> str:
+    """What a run is validated on."""
+    from ...training.validation import VALIDATION_PAIRS
+
+    return f"{min(len(datasets.test_pairs(asked.validate)), VALIDATION_PAIRS):,} pairs of {asked.validate.name}"
+
+
+def _on_the_way(trained: Mapping[str, Sequence[Ended]]) -> list[str]:
+    """How often the curve of the first row lies above another's."""
+    first, *others = ({name: _curve(own)["y"] for name, own in trained.items()}).items()
+    told = []
+    for name, curve in others:
+        behind = sum(ours > theirs for ours, theirs in zip(first[1], curve, strict=False))
+        told.append(f"During training {name} is ahead of {first[0]} at {behind} of {len(curve)} checks.")
+    return told
+
+
+def _line(plan: Plan, scores: Scores, alpha: float) -> dict[str, list[float]]:
+    cells = [
+        (row.config.margin, scores.rows[row.name].mean("matching"))
+        for row in plan.rows
+        if row.config is not None and row.config.alpha == alpha and row.name in scores.rows
+    ]
+    cells.sort()
+    return {"x": [float(margin or 0) for margin, _ in cells], "y": [value for _, value in cells]}
+
+
+def _notes(plan: Plan, asked: Ablation, measured: Measured) -> list[str]:
+    scores, verdicts = measured.scores, measured.verdicts
+    budget = asked.budget
+    each = "its authors' settings" if asked.own_settings else "HyNet's settings, and the same pairs in the same order"
+    sets = ", ".join(path.name for path in asked.data)
+    lasted = f"{budget.steps} steps of {budget.pairs_per_batch} pairs of {sets}, {each}"
+    if asked.own_settings:
+        lasted = f"the pairs of {budget.steps} steps of {budget.pairs_per_batch}, of {sets}, in batches by {each}"
+    seeds = "one seed" if budget.seeds == 1 else f"{budget.seeds} seeds"
+    notes = [
+        *([orderings.summed_up(verdicts)] if verdicts else []),
+        *(verdict.sentence for verdict in verdicts),
+        *orderings.best_cell(plan, scores),
+        *(_on_the_way(measured.trained) if plan.curves else []),
+        *plan.notes,
+        f"Budget of every trained row: {lasted}; {seeds}; the last weights, not the best.",
+    ]
+    for loss, tried in measured.margins.items():
+        told = ", ".join(f"{margin:g}: {value:.2f}" for margin, value in tried.items())
+        best = min(tried, key=lambda margin: tried[margin])
+        tie = " (the first of several as good)" if list(tried.values()).count(tried[best]) > 1 else ""
+        notes.append(
+            f"Margin of {loss}: {best:g}{tie}, chosen by FPR@95 in % on {asked.validate.name} after a quarter of the "
+            f"steps ({told}); so fpr95 of these rows is of the set that chose their margin, and matching is not."
+        )
+    cut = "" if scores.stacks.root == asked.test else ", stacks cut of them as HPatches does"
+    notes += [
+        f"fpr95: in %, {len(scores.pairs.pairs):,} pairs of {scores.pairs.name}. The others: mAP in %, "
+        f"{len(scores.stacks.sequences)} sequences of {asked.test.name}{cut}.",
+        "Intervals and differences: 95%, pairs (fpr95) and sequences (the others) resampled, the same for all rows; "
+        "the mean of the seeds. *_spread: the best seed minus the worst.",
+        "An ordering holds, or is reversed, where the interval of the difference excludes zero and every seed of one "
+        "row is better than every seed of the other.",
+        f"The paper's: {plan.paper_source}. Its data and budget are others, so only the order can be compared.",
+    ]
+    notes += [f"{n}: {e.diverged}" for n, own in measured.trained.items() for e in own if e.diverged]
+    return notes
