@@ -1,11 +1,11 @@
-"""The tables of docs/performance.md: `hynet bench` on this machine, which must do nothing else meanwhile.
+"""The tables of docs/performance.md: `python -m bench` on this machine, which must do nothing else meanwhile.
 
 Usage: python research/performance.py OUT PHOTOS WEIGHTS [--only start reconstruct-real]     runs what is not there yet
        python research/performance.py OUT PHOTOS WEIGHTS --write docs/performance.md         writes the page's tables
 
 Each bench is a command of its own, whose JSON is kept in OUT; --only runs some, again if need be. PHOTOS is a folder of
 overlapping photos for the benches whose name ends in -real, WEIGHTS one of other people's weights (ALIKED, XFeat) for
-`hynet bench photo`. --write puts the tables of OUT between the marks of that page that have their names.
+`python -m bench photo`. --write puts the tables of OUT between the marks of that page that have their names.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ GIVEN = "HYNET_PHOTOS", "HYNET_WEIGHTS"
 
 
 def measured(name: str, photos: Path, weights: Path) -> dict[str, Any]:
-    """What `hynet bench NAME --json` prints."""
+    """What `python -m bench NAME --json` prints."""
     bench = name.removesuffix(REAL)
     environment = {key: value for key, value in os.environ.items() if key not in GIVEN}
     environment |= {"HYNET_PHOTOS": str(photos)} if name.endswith(REAL) else {}
     environment |= {"HYNET_WEIGHTS": str(weights)} if bench == "photo" else {}
-    command = [sys.executable, "-m", "hynet", "bench", bench, "--json"]
+    command = [sys.executable, "-m", "bench", bench, "--json"]
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True, text=True)
     return json.loads(done.stdout)
 
@@ -84,7 +84,7 @@ def main() -> None:
     for name in asked.only or NAMES:
         note = asked.out / f"{name}.json"
         if asked.only or not note.exists():
-            print(f"hynet bench {name}", file=sys.stderr, flush=True)
+            print(f"bench {name}", file=sys.stderr, flush=True)
             found = measured(name, asked.photos.absolute(), asked.weights.absolute())
             with whole(note) as temporary:
                 temporary.write_text(json.dumps(found, indent=1))

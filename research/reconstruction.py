@@ -2,7 +2,7 @@
 
 Usage: python research/reconstruction.py OUT FOLDER... [--model default] [--keypoints 2048] [--rendered]
 
-Each folder is a scene, its photos in it or in its folder images; --rendered adds the scene of `hynet bench
+Each folder is a scene, its photos in it or in its folder images; --rendered adds the scene of `python -m bench
 reconstruct`. COLMAP counts places: one with two orientations gives two keypoints, so it delivers some 40% more than
 asked for. So there are two rows of ours: with the number asked for, and with as many as COLMAP delivered. Run again, it
 goes on; then it prints the table.
