@@ -17,7 +17,7 @@ import cv2
 from bench import Measurement
 from hynet import images
 from hynet.datasets import synthetic
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.runtime.machine import cores
 from hynet.sfm import colmap
 from hynet.sfm.reconstruction import reconstruct
@@ -78,7 +78,7 @@ def _by_colmap(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, flo
 
 def _by_us(photos: Path, out: Path, max_keypoints: int, model: str) -> Mapping[str, float]:
     clock = StageClock()
-    settings = Settings(descriptor=model, max_keypoints=max_keypoints)
+    settings = FeatureSettings(descriptor=model, max_keypoints=max_keypoints)
     done = reconstruct(photos, out, settings=settings, mapper_threads=len(cores()), progress=clock.watch)
     clock.stop("mapping")
     found = {"keypoints": _keypoints(out / "database.db"), "registered": done.registered, "points": done.points}

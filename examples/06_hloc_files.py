@@ -13,7 +13,7 @@ import h5py
 import hynet
 from hynet.datasets import synthetic
 from hynet.features.extractors import open_extractor
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.matching.hloc_matches import write_pair
 
 photos = Path("photos")
@@ -21,7 +21,7 @@ photos.mkdir(exist_ok=True)
 for k, photo in enumerate(synthetic.scene(seed=3, photos=4, size=(480, 360)).photos):
     cv2.imwrite(str(photos / f"{k}.jpg"), photo)
 
-hynet.extract_all(photos, "features.h5", Settings(max_keypoints=1000))
+hynet.extract_all(photos, "features.h5", FeatureSettings(max_keypoints=1000))
 extract = open_extractor("features.h5")
 features = {path.name: extract(path) for path in sorted(photos.iterdir())}
 

@@ -27,7 +27,7 @@ from hynet.evaluation.hpatches.scores import matching
 from hynet.features.descriptors.codes import CODES, parse
 from hynet.features.descriptors.compressed import EXAMPLES, Compressed
 from hynet.matching.hamming import Hamming
-from hynet.runtime.files import whole
+from hynet.runtime.files import atomic_write
 from hynet.types import Array, Descriptor, Features, Keypoints, Table, silent
 
 SMALLER = ("float16", "int8", "pca96", "pca64", "pca32", "bits256", "bits128", "pq16", "pq32")
@@ -109,6 +109,6 @@ for name, taken in times.items():
     rows.setdefault(name, {})["matching, CPU ms"] = min(taken)
 columns = ["bytes", "matching mAP", "stereo mAA 10", "matching, CPU ms"]
 table = Table(f"{asked.model} in fewer bytes", columns, rows, "python research/compression.py").markdown()
-with whole(asked.out) as file:
+with atomic_write(asked.out) as file:
     file.write_text(table + "\n")
 print(table)

@@ -17,7 +17,7 @@ import numpy as np
 import hynet
 from hynet.datasets import scenes
 from hynet.errors import DataNotFound
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.sfm import colmap
 from hynet.sfm.camera_errors import camera_errors, centres
 from hynet.sfm.reconstruction import KEYPOINTS
@@ -47,7 +47,7 @@ def beside_the_truth(model: colmap.Model, truth: dict[str, Array]) -> str:
 def main(out: Path, folders: list[Path], model: str) -> None:
     print("| scene | refined | photos | points | track length | error, px | degrees, median | largest | distance |")
     print("|---|---|---|---|---|---|---|---|---|")
-    settings = Settings(descriptor=model, max_keypoints=KEYPOINTS)
+    settings = FeatureSettings(descriptor=model, max_keypoints=KEYPOINTS)
     for folder in folders:
         for refine in (False, True):
             made = hynet.reconstruct(folder, out / folder.name, settings=settings, refine=refine)

@@ -26,8 +26,8 @@ from scale_tables import exponent, write_tables
 from scale_vectors import most_memory
 from scene_folders import photos_by_name, scene_of
 
-from hynet.features.settings import Settings
-from hynet.runtime.files import whole
+from hynet.features.settings import FeatureSettings
+from hynet.runtime.files import atomic_write
 from hynet.sfm import colmap
 from hynet.sfm.colmap import NotReconstructed
 from hynet.sfm.colmap.mapping import MAPPERS, MappingTask
@@ -65,7 +65,7 @@ class Clock:
             self.save()
 
     def save(self) -> None:
-        with whole(self.note) as temporary:
+        with atomic_write(self.note) as temporary:
             temporary.write_text(json.dumps(self.seconds))
 
 
@@ -80,7 +80,7 @@ def models_by_scene(out: Path, mapper: str, threads: int) -> list[dict[str, int]
         models = MAPPERS[mapper](colmap.pycolmap(), out / "model" / "database.db", scratch, task).values()
         named = [Counter(scene_of(model.images[number].name) for number in model.reg_image_ids()) for model in models]
         shutil.rmtree(scratch)
-        with whole(note) as temporary:
+        with atomic_write(note) as temporary:
             temporary.write_text(json.dumps(sorted(named, key=lambda scenes: -sum(scenes.values()))))
     return json.loads(note.read_text())
 
@@ -93,7 +93,7 @@ def joined(out: Path, photos: dict[str, Path], asked: argparse.Namespace) -> dic
         done = reconstruct(
             out / "photos",
             out / "model",
-            settings=Settings(descriptor=asked.model, max_keypoints=asked.keypoints),
+            settings=FeatureSettings(descriptor=asked.model, max_keypoints=asked.keypoints),
             pairs=asked.pairs,
             mapper=asked.mapper,
             mapper_threads=asked.threads,
@@ -165,7 +165,7 @@ def main() -> None:
     for most in asked.most:
         photos = photos_by_name(asked.scenes, most)
         rows.append(joined(asked.out / str(len(photos)), photos, asked))
-        with whole(asked.out / "joined.json") as temporary:
+        with atomic_write(asked.out / "joined.json") as temporary:
             temporary.write_text(json.dumps(rows, indent=1))
     text = table(rows)
     print(f"{text}\n\npairs of two scenes: {rows[-1]['verified_across_scenes'][:10]}")

@@ -15,7 +15,7 @@ import numpy as np
 
 from hynet import images
 from hynet.datasets import scenes
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.sfm.localisation import Map
 from hynet.sfm.reconstruction import reconstruct
 
@@ -38,7 +38,7 @@ for name, photos in found.items():
         for photo in photos:
             if photo not in left_out:
                 (folder / photo.name).symlink_to(photo.resolve())
-        settings = Settings(descriptor=asked.model, max_keypoints=asked.keypoints)
+        settings = FeatureSettings(descriptor=asked.model, max_keypoints=asked.keypoints)
         reconstruct(folder, Path(place) / "model", settings=settings)
         here = Map(Path(place) / "model")
         strangers = others + [photo for other, them in found.items() if other != name for photo in them]

@@ -26,7 +26,7 @@ from hynet.features.extractors.patchwise import Extractor
 from hynet.images import list_photos
 from hynet.matching import open_matcher
 from hynet.matching.consensus import Consensus
-from hynet.runtime.files import whole
+from hynet.runtime.files import atomic_write
 from hynet.types import Features, Matches
 
 KEYPOINTS = 2048
@@ -71,7 +71,7 @@ def main() -> None:
                     extraction[name].append(timed(lambda extract=extract, photo=photo: extract(photo)))
                     matching[name].append(timed(lambda matcher=matcher, a=a, b=b: matcher(a, b)))
     rows = {name: {"extract": median(extraction[name]), "match": median(matching[name])} for name in methods}
-    with whole(asked.out) as file:
+    with atomic_write(asked.out) as file:
         file.write_text(json.dumps({"machine": platform.processor() or platform.machine(), "rows": rows}, indent=1))
     for name, row in rows.items():
         print(f"{name:45} {row['extract']:8.1f} ms per photo {row['match']:8.1f} ms per pair")

@@ -21,7 +21,7 @@ from typing import Any
 from scale_tables import write_tables
 
 from bench import BENCHES
-from hynet.runtime.files import whole
+from hynet.runtime.files import atomic_write
 
 REAL = "-real"  # at the end of a bench's name: on PHOTOS instead of rendered ones
 NAMES = [*BENCHES, f"photo{REAL}", f"reconstruct{REAL}"]
@@ -86,7 +86,7 @@ def main() -> None:
         if asked.only or not note.exists():
             print(f"bench {name}", file=sys.stderr, flush=True)
             found = measured(name, asked.photos.absolute(), asked.weights.absolute())
-            with whole(note) as temporary:
+            with atomic_write(note) as temporary:
                 temporary.write_text(json.dumps(found, indent=1))
             print(table(found), flush=True)
 

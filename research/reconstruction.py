@@ -21,8 +21,8 @@ import numpy as np
 
 from bench.reconstruct import LONGEST_SIDE, PHOTOS
 from hynet.datasets import synthetic
-from hynet.features.settings import Settings
-from hynet.runtime.files import whole
+from hynet.features.settings import FeatureSettings
+from hynet.runtime.files import atomic_write
 from hynet.sfm import colmap
 from hynet.sfm.colmap import NotReconstructed
 from hynet.sfm.mapping import Reconstructed
@@ -50,7 +50,7 @@ def rows(photos: Path, out: Path, model: str, keypoints: int) -> Iterator[tuple[
     delivered = int(np.mean(list(colmap.read_funnel(out / f"sift-{keypoints}" / "database.db").keypoints.values())))
     yield f"pycolmap's SIFT, {keypoints:,} asked for: {delivered:,}", sift
     for count in (keypoints, delivered):
-        settings = Settings(descriptor=model, max_keypoints=count)
+        settings = FeatureSettings(descriptor=model, max_keypoints=count)
         ours = remembered(
             out / f"{model}-{count}", lambda folder, s=settings: reconstruct(photos, folder / "model", settings=s)
         )
@@ -65,7 +65,7 @@ def remembered(folder: Path, make) -> dict:
             made = asdict(make(folder))
         except NotReconstructed:
             made = {}
-        with whole(file) as temporary:
+        with atomic_write(file) as temporary:
             temporary.write_text(json.dumps(made))
     return json.loads(file.read_text())
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from rivals import BASELINES, OPENCV, OURS, PATCH_NETWORKS, POSES, WHOLE, weights
 
 from hynet.evaluation.harness.results import shown
-from hynet.runtime.files import whole
+from hynet.runtime.files import atomic_write
 from hynet.types import Table
 
 PATCHES = ",".join([*OURS, *BASELINES, *OPENCV, "boostdesc", "daisy", *weights(PATCH_NETWORKS)])
@@ -142,11 +142,11 @@ def main() -> None:
         if not (asked.out / name).exists():
             (asked.out / name).symlink_to(target.resolve())
     if asked.page is not None:
-        with whole(asked.page) as file:
+        with atomic_write(asked.page) as file:
             file.write_text(page(asked.out))
     if asked.readme is not None:
         filled = with_choice(asked.readme.read_text(), asked.out)
-        with whole(asked.readme) as file:
+        with atomic_write(asked.readme) as file:
             file.write_text(filled)
     if asked.page is not None or asked.readme is not None:
         return

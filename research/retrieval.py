@@ -34,11 +34,11 @@ from scene_folders import photos_by_name, scene_of
 from hynet import images
 from hynet.features.collecting import extract_collection
 from hynet.features.hloc_file import read_h5
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.runtime.arrays import read_npz
 from hynet.runtime.batches import Batch, Failed, done
 from hynet.runtime.cluster import Cluster, open_cluster
-from hynet.runtime.files import whole
+from hynet.runtime.files import atomic_write
 from hynet.sfm.collection_pairs import PAIR_SECONDS, TOGETHER
 from hynet.sfm.neighbours import alike, nearest
 from hynet.sfm.pairs import NEIGHBOURS, unique_pairs
@@ -56,7 +56,7 @@ WAYS = {"": alike, ", vectors not averaged": nearest}
 def write_list(path: Path, scenes: list[Path], most: int | None) -> dict[str, Path]:
     """SCENE/PHOTO -> the photo, also as a list for `hynet extract`."""
     named = photos_by_name(scenes, most)
-    with whole(path) as temporary, temporary.open("w", newline="") as file:
+    with atomic_write(path) as temporary, temporary.open("w", newline="") as file:
         csv.writer(file).writerows([("path", "name"), *((str(photo), name) for name, photo in named.items())])
     return named
 
@@ -79,7 +79,7 @@ def count_all(collection: Path, tried: list[Pair], note: Path, cluster: Cluster)
             continue
         inliers |= {(a, b): count for (a, b, *_), count in zip(batch.items, result, strict=True)}
         print(f"{len(inliers):,} of {len(tried):,} pairs matched", file=sys.stderr, flush=True)
-        with whole(note) as temporary:
+        with atomic_write(note) as temporary:
             temporary.write_text(json.dumps([(*pair, count) for pair, count in inliers.items()]))
     return {pair: inliers[pair] for pair in tried if pair in inliers}
 
@@ -151,7 +151,7 @@ def recalled_in_folder(names: list[str], collection: Path, inliers: dict[Pair, i
 def copies(collection: Path, names: list[str], vectors: np.ndarray, photos: dict[str, Path]) -> dict[str, np.ndarray]:
     """Kind of copy -> its similarity to the photo, of some photos."""
     learnt = PhotoVectors(**read_npz(collection / "vectors" / "learnt.npz"))
-    extract = Settings(**json.loads((collection / "settings.json").read_text())).open_extractor()
+    extract = FeatureSettings(**json.loads((collection / "settings.json").read_text())).open_extractor()
     found: dict[str, list[float]] = {}
     for row in np.linspace(0, len(names) - 1, COPIED).astype(int):
         photo = images.read(photos[names[row]])
@@ -195,7 +195,7 @@ def main() -> None:
     asked = parser.parse_args()
     collection = asked.out / "collection"
     photos = write_list(asked.out / "photos.csv", asked.scenes, asked.most)
-    settings = Settings(descriptor=asked.model, max_keypoints=asked.keypoints, orientation="upright")
+    settings = FeatureSettings(descriptor=asked.model, max_keypoints=asked.keypoints, orientation="upright")
     with open_cluster("local", asked.jobs) as cluster:
         extract_collection([asked.out / "photos.csv"], collection, settings, cluster=cluster)
         names, vectors = vectors_of(collection, cluster)
@@ -205,7 +205,7 @@ def main() -> None:
         inliers = count_all(collection, tried, asked.out / "inliers.json", cluster)
     if folders:
         found = {folder: recalled_in_folder(photos, collection, inliers) for folder, photos in folders.items()}
-        with whole(asked.out / "folders.json") as temporary:
+        with atomic_write(asked.out / "folders.json") as temporary:
             temporary.write_text(json.dumps(found, indent=1))
         finish(asked.write, "folders", folder_table(found))
         return
@@ -218,7 +218,7 @@ def main() -> None:
     }
     verified = {str(least): sum(count >= least for count in inliers.values()) for least in INLIERS}
     told = {"photos": len(names), "scenes": [scene.name for scene in asked.scenes], "tried": len(inliers)}
-    with whole(asked.out / "retrieval.json") as temporary:
+    with atomic_write(asked.out / "retrieval.json") as temporary:
         temporary.write_text(
             json.dumps({**told, "verified": verified, "recall": rows, "similarity": quantiles}, indent=1)
         )

@@ -30,7 +30,7 @@ from scale_tables import extraction_table, pairing_table, plan_table, write_tabl
 
 from hynet import images
 from hynet.runtime.cluster import open_cluster
-from hynet.runtime.files import whole
+from hynet.runtime.files import atomic_write
 from hynet.runtime.machine import processor
 from hynet.sfm import neighbours
 from hynet.sfm.collection_pairs import count_inliers
@@ -49,7 +49,7 @@ def make_photos(folder: Path, sources: list[Path], count: int) -> None:
         say(f"{len(missing)} photos from {source.name}, {first + 1} of {len(sources)}")
         photo = images.shrink(images.read(source), 2 * SIDE)[0]
         for k in missing:
-            with whole(folder / f"{k:06}.jpg") as temporary:
+            with atomic_write(folder / f"{k:06}.jpg") as temporary:
                 cv2.imwrite(str(temporary), warped(photo, k), [cv2.IMWRITE_JPEG_QUALITY, 90])
 
 
@@ -74,7 +74,7 @@ def measured_once(note: Path, measure: Callable[[], Any]) -> Any:
     if not note.exists():
         say(f"measuring {note.stem}")
         found = measure()
-        with whole(note) as temporary:
+        with atomic_write(note) as temporary:
             temporary.write_text(json.dumps(found))
     return json.loads(note.read_text())
 
@@ -195,14 +195,14 @@ def main() -> None:
     if asked.vectors:
         known = out / f"vectors-{model}-{most}.npy"
         if not known.exists():
-            with open_cluster("local", asked.workers[-1]) as cluster, whole(known) as temporary:
+            with open_cluster("local", asked.workers[-1]) as cluster, atomic_write(known) as temporary:
                 np.save(temporary, vectors_of(largest[-1], cluster)[1])
         told["pairs"] = [{"count": count, **pairing(out, count, known)} for count in asked.vectors]
         told["matched_pairs_per_second"] = matching_rate(out, largest[-1])
         extracted = next(row for row in told["extraction"] if row["photos"] == most)
         tables["pairs"] = pairing_table(told["pairs"])
         tables["plan"] = plan_table(extracted, told["pairs"][-1], told["matched_pairs_per_second"])
-    with whole(out / "scale.json") as temporary:
+    with atomic_write(out / "scale.json") as temporary:
         temporary.write_text(json.dumps({**told, "tables": tables}, indent=1))
     same = "the same" if told["same_bytes"] else "NOT THE SAME"
     print("\n\n".join([*tables.values(), f"The collections of {asked.workers} workers are {same} bytes."]))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scale_vectors import NEIGHBOURS
 
-from hynet.runtime.files import whole
+from hynet.runtime.files import atomic_write
 
 # The plan of docs/scale.md: c7i.16xlarge in us-east-1, on demand, Linux
 PLAN, MACHINES, VCPUS, DOLLARS = 10_000_000, 20, 64, 2.856
@@ -92,5 +92,5 @@ def write_tables(page: Path, tables: dict[str, str]) -> None:
         marked = rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- end -->)"
         text, found = re.subn(marked, lambda marks, new=table: f"{marks[1]}{new}\n{marks[2]}", text, flags=re.DOTALL)
         assert found == 1, f"{page} has no marks for {name}"
-    with whole(page) as temporary:
+    with atomic_write(page) as temporary:
         temporary.write_text(text)

@@ -18,7 +18,7 @@ from hynet.features.detectors.affnet import from_state, recognised
 from hynet.features.detectors.dog import DoG
 from hynet.features.export.affine_network import AGREE_INT8, export, export_int8
 from hynet.features.folder import weights_of
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 
 kornia = pytest.importorskip("kornia.feature")
 
@@ -118,8 +118,8 @@ def test_a_network_that_asks_for_no_area_is_not_believed(ours):
 
 
 def test_features_know_the_content_of_the_weights_that_shaped_them(tmp_path):
-    settings = Settings(shape=str(tmp_path / "affnet.onnx"))
-    seen = {weights_of(Settings())}
+    settings = FeatureSettings(shape=str(tmp_path / "affnet.onnx"))
+    seen = {weights_of(FeatureSettings())}
     for content in (b"one", b"two"):
         (tmp_path / "affnet.onnx").write_bytes(content)
         seen.add(weights_of(settings))

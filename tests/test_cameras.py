@@ -18,7 +18,7 @@ from hynet.errors import BadInput
 from hynet.features.extractors.patchwise import Extractor
 from hynet.features.folder import extract_all
 from hynet.features.hloc_file import read_h5
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.geometry import Pose, pose_error
 from hynet.matching import two_photos
 from hynet.matching.nearest import match
@@ -159,7 +159,7 @@ def test_a_features_file_keeps_the_focal_length(tmp_path):
     photo = synthetic.photo_pair(3, (320, 240))[0]
     written(tmp_path / "a.png", photo, FocalLengthIn35mmFilm=50)
     written(tmp_path / "b.png", photo)
-    extract_all([tmp_path / "a.png", tmp_path / "b.png"], tmp_path / "f.h5", Settings(descriptor="rootsift"))
+    extract_all([tmp_path / "a.png", tmp_path / "b.png"], tmp_path / "f.h5", FeatureSettings(descriptor="rootsift"))
     assert read_h5(tmp_path / "f.h5", "a.png").focal == images.focal(tmp_path / "a.png") > 400
     assert read_h5(tmp_path / "f.h5", "b.png").focal is None
 

@@ -22,7 +22,7 @@ from hynet.errors import BadInput
 from hynet.features import collecting
 from hynet.features.collecting import extract_collection
 from hynet.features.extractors import EXTRACTORS
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.runtime import batches
 from hynet.runtime import cluster as clusters
 from hynet.runtime.cluster import open_cluster
@@ -34,7 +34,7 @@ from test_plugins import install
 distributed = pytest.importorskip("distributed")
 pytest.importorskip("pyarrow")
 
-SETTINGS = Settings(extractor="touchy")
+SETTINGS = FeatureSettings(extractor="touchy")
 PHOTOS = [f"{k:02}.png" for k in range(24)]
 
 

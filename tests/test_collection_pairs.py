@@ -16,7 +16,7 @@ from hynet.errors import BadInput, MissingExtra
 from hynet.features.collection import IndexRow, write_index, write_rows
 from hynet.features.folder import extract_all
 from hynet.features.hloc_file import write_group
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.runtime.cluster import open_cluster
 from hynet.sfm.collection_pairs import find_pairs
 from hynet.sfm.neighbours import nearest
@@ -107,7 +107,7 @@ def test_the_command_writes_pairs_and_says_what_it_misses(tmp_path, capsys):
     (tmp_path / "photos").mkdir()
     for k, photo in enumerate([*truth.photos, synthetic.texture((320, 240), seed=70)]):
         cv2.imwrite(str(tmp_path / "photos" / f"{k}.png"), photo)
-    settings = Settings(descriptor="rootsift", max_keypoints=500, orientation="upright")
+    settings = FeatureSettings(descriptor="rootsift", max_keypoints=500, orientation="upright")
     extract_all(tmp_path / "photos", tmp_path / "f.h5", settings)
     args = f"pairs {tmp_path}/f.h5 --neighbours 1 --check 4 --jobs 1 --out {tmp_path}/pairs.txt --json"
     assert main(args.split()) == 0

@@ -24,17 +24,17 @@ from hynet.cli import main
 from hynet.datasets import downloads, sequences
 from hynet.errors import BadData, BadInput, BadWeights, HynetError, UnreadableImage
 from hynet.features import calibrated
-from hynet.features.folder import PART, Settings, extract_all
+from hynet.features.folder import PART, FeatureSettings, extract_all
 from hynet.features.hloc_file import h5_names, read_h5
 from hynet.matching.nearest import match
 from hynet.matching.verification import verify
 from hynet.runtime.arrays import read_npz
-from hynet.runtime.files import whole
+from hynet.runtime.files import atomic_write
 from hynet.runtime.machine import cache_folder, settings_folder
 from hynet.sfm import mapping
 from hynet.types import Features, Keypoints, Matches
 
-ROOTSIFT = Settings(descriptor="rootsift", max_keypoints=50)
+ROOTSIFT = FeatureSettings(descriptor="rootsift", max_keypoints=50)
 
 
 def keypoints(count: int = 8) -> Keypoints:
@@ -249,16 +249,16 @@ def test_a_device_that_is_not_there_is_not_replaced_by_another():
 def test_a_link_stays_and_a_device_is_not_replaced(tmp_path):
     (tmp_path / "real.txt").write_text("before")
     (tmp_path / "link.txt").symlink_to(tmp_path / "real.txt")
-    with whole(tmp_path / "link.txt") as temporary:
+    with atomic_write(tmp_path / "link.txt") as temporary:
         temporary.write_text("after")
     assert (tmp_path / "link.txt").is_symlink()
     assert (tmp_path / "real.txt").read_text() == "after"
     os.mkfifo(tmp_path / "pipe")
     for device in (Path(os.devnull), tmp_path / "pipe"):
-        with pytest.raises(BadInput, match="device"), whole(device):
+        with pytest.raises(BadInput, match="device"), atomic_write(device):
             pass
     (tmp_path / "round").symlink_to(tmp_path / "round")
-    with pytest.raises(BadInput, match="cannot write"), whole(tmp_path / "round"):
+    with pytest.raises(BadInput, match="cannot write"), atomic_write(tmp_path / "round"):
         pass
 
 
@@ -267,7 +267,7 @@ def test_what_is_written_is_on_the_disk_before_it_is_renamed(tmp_path, monkeypat
     fsync, replace = os.fsync, os.replace
     monkeypatch.setattr(os, "fsync", lambda file: order.append("fsync") or fsync(file))
     monkeypatch.setattr(os, "replace", lambda *paths: order.append("replace") or replace(*paths))
-    with whole(tmp_path / "a.txt") as temporary:
+    with atomic_write(tmp_path / "a.txt") as temporary:
         temporary.write_text("a")
     assert order == ["fsync", "replace"]
 

@@ -22,7 +22,7 @@ from hynet.evaluation.harness.evaluation import Bars, Comparison, Curves, Evalua
 from hynet.evaluation.harness.sanity import SANITY, Random
 from hynet.features.descriptors.loading import load
 from hynet.runtime import cache
-from hynet.runtime.files import whole
+from hynet.runtime.files import atomic_write
 from hynet.types import Table
 
 
@@ -195,7 +195,7 @@ def test_processes_that_share_a_cache_that_is_full_get_what_they_asked_for(monke
 
 def test_what_another_process_is_writing_into_the_cache_is_left_alone(monkeypatch):
     monkeypatch.setattr(cache, "LIMIT", 0)
-    with whole(cache.folder() / "theirs.npy") as temporary:
+    with atomic_write(cache.folder() / "theirs.npy") as temporary:
         np.save(temporary, np.zeros(100))
         cache.array({"ours": 1}, lambda: np.ones(3))
     assert np.load(cache.folder() / "theirs.npy").shape == (100,)

@@ -21,7 +21,7 @@ from hynet.features.extractors import EXTRACTORS, find_extractor, open_extractor
 from hynet.features.folder import extract_all
 from hynet.features.masking import extract_unmasked
 from hynet.features.models import shipped
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.matching import MATCHERS, open_matcher
 from hynet.runtime.parts import FilePart
 from test_plugins import install, outside  # noqa: F401
@@ -54,7 +54,7 @@ def files(tmp_path_factory, photos) -> dict[str, Path]:
     torch.save({key: value for key, value in state.items() if not key.startswith("dkd")}, folder / "aliked.pth")
     write_xfeat(folder / "xfeat.onnx")
     write_lighterglue(folder / "lighterglue.onnx")
-    settings = Settings(descriptor="rootsift", max_keypoints=300, orientation="gradient", spread=False)
+    settings = FeatureSettings(descriptor="rootsift", max_keypoints=300, orientation="gradient", spread=False)
     extract_all(photos, folder / "features.h5", settings)
     return {
         "r2d2": folder / "r2d2.pt",
@@ -218,7 +218,7 @@ def test_other_weights_under_the_same_name_are_noticed(files, photos, tmp_path):
     weights = tmp_path / "net.pth"
     state = torch.load(files["aliked"])
     torch.save(state, weights)
-    settings = Settings(extractor=str(weights), max_keypoints=20)
+    settings = FeatureSettings(extractor=str(weights), max_keypoints=20)
     extract_all(photos, tmp_path / "f.h5", settings)
     torch.save({key: value * 1.01 for key, value in state.items()}, weights)
     with pytest.raises(BadInput, match=r"other settings .*weights was"):
@@ -273,7 +273,7 @@ def test_the_calibrated_threshold_travels_with_the_features(photos, tmp_path):
     try:
         extract = hynet.Extractor("dog", "sift", max_keypoints=300)
         a, b = extract(photos / "a.png"), extract(photos / "b.png")
-        extract_all(photos, tmp_path / "f.h5", Settings(descriptor="sift", max_keypoints=300))
+        extract_all(photos, tmp_path / "f.h5", FeatureSettings(descriptor="sift", max_keypoints=300))
     finally:
         place.unlink()
     assert dict(a.thresholds) == {"homography": 0.3}

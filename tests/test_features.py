@@ -23,11 +23,11 @@ from hynet.errors import BadData, BadInput, UnknownName
 from hynet.features.extractors.patchwise import Extractor
 from hynet.features.folder import extract_all, name_photos
 from hynet.features.hloc_file import columns, h5_names, read_h5
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.features.standing import LOOKING
 from hynet.types import Keypoints
 
-ROOTSIFT = Settings(descriptor="rootsift", max_keypoints=60)
+ROOTSIFT = FeatureSettings(descriptor="rootsift", max_keypoints=60)
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +187,7 @@ def test_features_of_two_kinds_are_not_mixed(tmp_path):
     photos = write_photos(tmp_path / "photos", ["a.png"])
     extract_all(photos, tmp_path / "f.h5", ROOTSIFT)
     with pytest.raises(BadInput, match=r"other settings \(model was rootsift, now sift"):
-        extract_all(photos, tmp_path / "f.h5", Settings(descriptor="sift"))
+        extract_all(photos, tmp_path / "f.h5", FeatureSettings(descriptor="sift"))
     h5py.File(tmp_path / "other.h5", "w").close()
     with pytest.raises(BadInput, match="not made by `hynet extract`"):
         extract_all(photos, tmp_path / "other.h5", ROOTSIFT)
@@ -199,7 +199,7 @@ def test_features_of_two_kinds_are_not_mixed(tmp_path):
 def test_a_model_that_was_trained_on_is_another_model(tmp_path):
     torch = pytest.importorskip("torch")
     photos = write_photos(tmp_path / "photos", ["a.png"])
-    learnt = Settings(descriptor=str(tmp_path / "net.pt"), max_keypoints=5)
+    learnt = FeatureSettings(descriptor=str(tmp_path / "net.pt"), max_keypoints=5)
     torch.save(descriptors.TFeat().state_dict(), tmp_path / "net.pt")
     assert extract_all(photos, tmp_path / "f.h5", learnt).new == 1
     assert extract_all(photos, tmp_path / "f.h5", learnt).new == 0

@@ -18,7 +18,7 @@ from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, MissingExtra
 from hynet.features.hloc_file import read_h5
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.matching.hloc_matches import MatchesFile, write_pair
 from hynet.types import Matches
 
@@ -38,7 +38,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def features(photos: Path) -> Path:
     file = photos.parent / "features.h5"
-    hynet.extract_all(photos, file, Settings(descriptor="rootsift", max_keypoints=600))
+    hynet.extract_all(photos, file, FeatureSettings(descriptor="rootsift", max_keypoints=600))
     return file
 
 

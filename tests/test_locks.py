@@ -18,13 +18,13 @@ import pytest
 
 from hynet.cli import main
 from hynet.errors import BadInput
-from hynet.runtime.locks import alone
+from hynet.runtime.locks import exclusive_lock
 
 HOLD = """
 import sys, time
-from hynet.runtime.locks import alone
+from hynet.runtime.locks import exclusive_lock
 
-with alone(sys.argv[1], wait=len(sys.argv) > 2):
+with exclusive_lock(sys.argv[1], wait=len(sys.argv) > 2):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -61,7 +61,7 @@ def photos(tmp_path: Path) -> Path:
 def test_the_second_is_told_who_is_at_work(tmp_path, holder):
     other = holder(tmp_path / "file.h5")
     with pytest.raises(BadInput, match=rf"another run is at work in .*file\.h5 \(process {other.pid}\)"):
-        alone(tmp_path / "file.h5").__enter__()
+        exclusive_lock(tmp_path / "file.h5").__enter__()
 
 
 @pytest.mark.parametrize("last", [signal.SIGKILL, signal.SIGTERM])
@@ -69,7 +69,7 @@ def test_a_lock_ends_with_its_process(tmp_path, holder, last):
     other = holder(tmp_path)
     os.kill(other.pid, last)
     other.wait()
-    with alone(tmp_path):
+    with exclusive_lock(tmp_path):
         pass
     assert not list(tmp_path.iterdir())
 

@@ -23,7 +23,7 @@ from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.features.folder import extract_all
 from hynet.features.hloc_file import read_h5
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.pages.doctor.examination import examine
 from hynet.runtime.cluster import open_cluster
 from hynet.sfm import colmap
@@ -37,7 +37,7 @@ from hynet.sfm.reconstruction import Reconstructed, reconstruct
 pycolmap = pytest.importorskip("pycolmap")
 has_global_mapper = pytest.mark.skipif(not hasattr(pycolmap, "global_mapping"), reason="came with pycolmap 4")
 
-SETTINGS = Settings(descriptor="rootsift", max_keypoints=900)
+SETTINGS = FeatureSettings(descriptor="rootsift", max_keypoints=900)
 RATIO = 0.85
 
 
@@ -374,7 +374,7 @@ def test_other_settings_do_not_mix_with_what_is_there(photos: Path, done: Recons
     with pytest.raises(BadInput, match=r"other settings \(ratio was 0.85, now 0.7\); choose another folder, or --over"):
         run(photos, Path(done.model), ratio=0.7)
     with pytest.raises(BadInput, match=r"other settings \(max-keypoints was 900, now 800\)"):
-        run(photos, Path(done.model), settings=Settings(descriptor="rootsift", max_keypoints=800))
+        run(photos, Path(done.model), settings=FeatureSettings(descriptor="rootsift", max_keypoints=800))
 
 
 def test_what_was_made_with_other_settings_is_replaced_when_asked_to(photos: Path, done: Reconstructed, tmp_path: Path):
@@ -466,16 +466,16 @@ def test_an_extractor_is_opened_once_and_its_features_file_gives_the_same_model(
     truth: synthetic.SyntheticScene, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     opened = []
-    itself = Settings.open_extractor
-    monkeypatch.setattr(Settings, "open_extractor", lambda self: opened.append(self) or itself(self))
-    settings = Settings(extractor="opencv-rootsift", max_keypoints=900)
+    itself = FeatureSettings.open_extractor
+    monkeypatch.setattr(FeatureSettings, "open_extractor", lambda self: opened.append(self) or itself(self))
+    settings = FeatureSettings(extractor="opencv-rootsift", max_keypoints=900)
     found = reconstruct(photos, tmp_path / "model", settings=settings, jobs=1)
     assert len(opened) == 1
     assert found.registered == 5
     assert errors(found.model, truth)[0] < 0.3
     told = json.loads((tmp_path / "model" / "photos.json").read_text())["settings"]
     assert told == {"extractor": "opencv-rootsift", "max_keypoints": 900, "ratio": None, "camera": "auto"}
-    stored = Settings(extractor=str(tmp_path / "model" / "features.h5"))
+    stored = FeatureSettings(extractor=str(tmp_path / "model" / "features.h5"))
     again = reconstruct(photos, tmp_path / "again", settings=stored, jobs=1)
     assert (again.points, again.inlier_matches) == (found.points, found.inlier_matches)
     assert not (tmp_path / "again" / "features.h5").exists()
@@ -546,7 +546,12 @@ def test_what_a_features_file_would_leave_unused_is_refused(photos: Path, tmp_pa
 
 def test_a_features_file_and_an_extractor_are_refused_together(photos: Path, done: Reconstructed, tmp_path: Path):
     with pytest.raises(BadInput, match=r"features\.h5 and the extractor opencv-sift both give features; leave one"):
-        run(photos, tmp_path, features=Path(done.model) / "features.h5", settings=Settings(extractor="opencv-sift"))
+        run(
+            photos,
+            tmp_path,
+            features=Path(done.model) / "features.h5",
+            settings=FeatureSettings(extractor="opencv-sift"),
+        )
 
 
 def test_features_without_the_size_of_the_photo_leave_its_centre_where_it_is(

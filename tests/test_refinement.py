@@ -19,7 +19,7 @@ from hynet.benchmarks import BENCHMARKS
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.matching.refinement import FARTHEST, REACH, refine
 from hynet.types import Array, Features, Keypoints, Matches
 
@@ -282,7 +282,7 @@ def test_features_of_photos_as_they_lie_are_not_aligned_with_turned_ones(pair, o
                 if exif is not None:
                     tags[0x0112] = exif
                 photo.save(tmp_path / folder / f"{path.stem}.jpg", quality=95, exif=tags)
-    settings = Settings(descriptor="rootsift", max_keypoints=400)
+    settings = FeatureSettings(descriptor="rootsift", max_keypoints=400)
     hynet.extract_all(tmp_path / "lying", tmp_path / "features.h5", settings)
     photos = [tmp_path / "turned" / f"{path.stem}.jpg" for path in pair[:2]]
     found = hynet.match_photos(*photos, extractor=tmp_path / "features.h5")

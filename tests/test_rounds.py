@@ -11,7 +11,7 @@ import pytest
 
 from hynet.datasets import synthetic
 from hynet.features.folder import extract_all
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.runtime.cluster import open_cluster
 from hynet.sfm import colmap, reconstruction, rounds
 from hynet.sfm.reconstruction import reconstruct
@@ -90,7 +90,9 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for place, count in enumerate((6, 3)):
         for k, photo in enumerate(synthetic.scene(seed=place, photos=count, size=(400, 300)).photos):
             cv2.imwrite(str(folder / f"{place}-{k}.png"), photo)
-    extract_all(folder, folder.parent / "features.h5", Settings(descriptor="rootsift", max_keypoints=600), jobs=1)
+    extract_all(
+        folder, folder.parent / "features.h5", FeatureSettings(descriptor="rootsift", max_keypoints=600), jobs=1
+    )
     return folder
 
 
@@ -211,7 +213,7 @@ def test_photos_without_keypoints_take_nobodys_place(photos: Path, tmp_path: Pat
         (folder / photo.name).symlink_to(photo)
     for k in range(4):
         cv2.imwrite(str(folder / f"black-{k}.png"), np.zeros((300, 400), np.uint8))
-    extract_all(folder, tmp_path / "features.h5", Settings(descriptor="rootsift", max_keypoints=600), jobs=1)
+    extract_all(folder, tmp_path / "features.h5", FeatureSettings(descriptor="rootsift", max_keypoints=600), jobs=1)
     run(folder, tmp_path / "with")
     run(photos, tmp_path / "without")
     assert tried(tmp_path / "with") == tried(tmp_path / "without")
@@ -228,6 +230,6 @@ def test_where_fewer_than_two_photos_have_keypoints_there_is_nothing_to_match(
         (folder / photo.name).symlink_to(photo)
     for k in range(6):
         cv2.imwrite(str(folder / f"black-{k}.png"), np.zeros((300, 400), np.uint8))
-    extract_all(folder, tmp_path / "features.h5", Settings(descriptor="rootsift", max_keypoints=600), jobs=1)
+    extract_all(folder, tmp_path / "features.h5", FeatureSettings(descriptor="rootsift", max_keypoints=600), jobs=1)
     with pytest.raises(colmap.NotReconstructed):
         run(folder, tmp_path / "model")

@@ -20,7 +20,7 @@ from hynet.errors import BadInput, BadWeights
 from hynet.features.detectors import shape as numpy_shape
 from hynet.features.detectors.affine_network import SHIPPED, AffineNetwork
 from hynet.features.detectors.dog import DoG
-from hynet.features.folder import Settings, weights_of
+from hynet.features.folder import FeatureSettings, weights_of
 from hynet.types import Keypoints
 
 torch = pytest.importorskip("torch")
@@ -233,8 +233,8 @@ def test_the_shipped_network_has_a_name_and_features_know_its_weights(tmp_path, 
         hynet.Extractor("dog", "rootsift", 100, shape=one)(photo) for one in ("affine-network", SHIPPED)
     )
     np.testing.assert_array_equal(by_name.keypoints.frames, by_path.keypoints.frames)
-    assert weights_of(Settings(shape="affine-network")) == weights_of(Settings(shape=str(SHIPPED)))
-    assert weights_of(Settings(shape="affine-network")) != weights_of(Settings())
+    assert weights_of(FeatureSettings(shape="affine-network")) == weights_of(FeatureSettings(shape=str(SHIPPED)))
+    assert weights_of(FeatureSettings(shape="affine-network")) != weights_of(FeatureSettings())
 
 
 def test_info_and_export_know_the_shipped_network(tmp_path, capsys):

@@ -13,7 +13,7 @@ import hynet
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
 from hynet.features.folder import extract_all
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.features.standing import Seen, are_turned, better_oriented, orientation_of
 from hynet.matching.turning import turn
 
@@ -104,7 +104,7 @@ def test_extract_settles_the_orientation_once_for_a_collection(scene, tmp_path):
     for name, photo in zip("abc", scene.photos, strict=False):
         cv2.imwrite(str(photos / f"{name}.png"), photo)
     out = tmp_path / "features.h5"
-    settings = Settings(descriptor="rootsift", max_keypoints=200)
+    settings = FeatureSettings(descriptor="rootsift", max_keypoints=200)
     extract_all(photos, out, settings)
     with h5py.File(out) as file:
         assert json.loads(file.attrs["settings"])["orientation"] == "upright"

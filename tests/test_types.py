@@ -13,7 +13,7 @@ import hynet
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput
 from hynet.images import patches
-from hynet.runtime.files import whole
+from hynet.runtime.files import atomic_write
 from hynet.types import LAF_SUPPORT, Features, Keypoints, Matches, PatchPairs, PatchSet, Table
 
 
@@ -54,10 +54,10 @@ def test_a_table_prints_the_papers_row_above_ours():
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):
     target = tmp_path / "deep" / "file.txt"
-    with whole(target) as temporary:
+    with atomic_write(target) as temporary:
         temporary.write_text("first")
         assert not target.exists()
-    with pytest.raises(ZeroDivisionError), whole(target) as temporary:
+    with pytest.raises(ZeroDivisionError), atomic_write(target) as temporary:
         temporary.write_text(f"half of the sec{1 / 0}")
     assert target.read_text() == "first"
     assert [path.name for path in target.parent.iterdir()] == ["file.txt"]
@@ -65,7 +65,7 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path):
 
 def test_an_unwritable_place_gets_one_sentence(tmp_path):
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(BadInput, match="cannot write"), whole(tmp_path / "file" / "x.txt"):
+    with pytest.raises(BadInput, match="cannot write"), atomic_write(tmp_path / "file" / "x.txt"):
         pass
 
 

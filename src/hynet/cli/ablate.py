@@ -20,7 +20,7 @@ from ..evaluation.harness import results
 from ..paper.ablations.asked import Ablation
 from ..paper.ablations.runs import Budget
 from ..paper.ablations.study import Found, ablate
-from ..runtime.locks import alone
+from ..runtime.locks import exclusive_lock
 from ..runtime.machine import keep_memory_mapped
 from ..training.configuration import Precision
 from . import Report, terminal_width
@@ -80,7 +80,7 @@ def run(
         jobs=jobs,
     )
     keep_memory_mapped()
-    with results.prepared(out), alone(out), bar() as progress:
+    with results.prepared(out), exclusive_lock(out), bar() as progress:
         found = ablate(asked, progress, tell)
         files = results.write(found.evaluation, out, _command(asked))
     text = results.markdown(found.evaluation, terminal_width())

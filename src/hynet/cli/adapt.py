@@ -23,7 +23,7 @@ from ..patchsets import build as patchsets
 from ..patchsets.kept_apart import in_two, link
 from ..runtime.files import make_folder
 from ..runtime.interruptions import says_what_is_kept
-from ..runtime.locks import alone
+from ..runtime.locks import exclusive_lock
 from ..training.adapting import Adapted, adapt, check_model
 from ..training.card import share
 from . import Report
@@ -58,7 +58,7 @@ def run(
     check_model(model)
     work = out.with_suffix(".adapting")
     parts = dict(zip(("learn", "kept-apart"), in_two(photos, work), strict=True))
-    with alone(make_folder(work)), bar() as progress:
+    with exclusive_lock(make_folder(work)), bar() as progress:
         for name, own in parts.items():
             link(own, work / name)
             tell(f"cutting patches of {len(own)} photos to {'learn from' if name == 'learn' else 'measure on'}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from ..evaluation.tuning import pairs as truth
 from ..evaluation.tuning import tuning
 from ..features import calibrated as calibration
-from ..runtime.locks import alone
+from ..runtime.locks import exclusive_lock
 from ..types import Table
 from . import Report, terminal_width
 from .choices import Detector, Device, Model
@@ -44,7 +44,7 @@ def run(
             configuration folder.
     """
     out = calibration.places(model)[0] if out is None else out
-    with alone(out), bar() as progress:
+    with exclusive_lock(out), bar() as progress:
         calibration.claim(out)
         found = truth.find_pairs(pairs, most, progress=progress)
         tuned = tuning.tune(

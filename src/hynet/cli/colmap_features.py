@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ..features.settings import Settings
+from ..features.settings import FeatureSettings
 from ..sfm.additions import add_features
 from . import Report
 from .progress import bar
@@ -49,7 +49,7 @@ def run(
         ratio: Keep a match only if its distance is below this times that of the second-nearest; by default matches
             are kept by their probability instead, as in `hynet match`.
     """
-    settings = Settings(detector, model, max_keypoints, orientation=orientation, extractor=extractor)
+    settings = FeatureSettings(detector, model, max_keypoints, orientation=orientation, extractor=extractor)
     with bar() as progress:
         done = add_features(
             photos, database, settings=settings, features=features, pairs=pairs, ratio=ratio, progress=progress

@@ -18,7 +18,7 @@ import tyro
 from ..errors import BadInput, choose
 from ..evaluation import BENCHMARKS
 from ..evaluation.harness import results
-from ..runtime.locks import alone
+from ..runtime.locks import exclusive_lock
 from ..runtime.machine import keep_memory_mapped
 from . import Report, parse_value, terminal_width
 from .progress import bar
@@ -53,7 +53,7 @@ def run(name: str, asked: Asked[Any]) -> Report:
     """Run the benchmark of that name, and write its files where a folder is given."""
     if asked.out is None:
         return _measured(name, asked)
-    with results.prepared(asked.out), alone(asked.out / name):
+    with results.prepared(asked.out), exclusive_lock(asked.out / name):
         return _measured(name, asked)
 
 

@@ -20,7 +20,7 @@ from ..errors import BadInput
 from ..features.collecting import WATCHDOG, Collected, extract_collection
 from ..features.extractors.patchwise import LONGEST
 from ..features.folder import extract_all
-from ..features.settings import Settings
+from ..features.settings import FeatureSettings
 from ..runtime.cluster import open_cluster
 from ..runtime.machine import cores
 from . import Report, absence
@@ -87,7 +87,7 @@ def run(
     """
     if not photos:
         raise BadInput("no photos were given; name photos, or the folder that holds them.")
-    settings = Settings(
+    settings = FeatureSettings(
         detector,
         model,
         max_keypoints,

@@ -11,7 +11,7 @@ from ..errors import BadInput
 from ..features.collection import is_collection
 from ..features.extractors import MAX_KEYPOINTS
 from ..features.folder import name_photos
-from ..features.settings import Settings
+from ..features.settings import FeatureSettings
 from ..matching import open_with_ratio, weights_of
 from ..matching.matches_file import find_photos, match_pairs
 from ..runtime.machine import cores
@@ -26,7 +26,7 @@ def match_many(
     photos: Sequence[str | Path],
     pairs: Path | None,
     out: Path,
-    settings: Settings,
+    settings: FeatureSettings,
     *,
     matcher: str,
     options: Mapping[str, Any],

@@ -20,7 +20,7 @@ import numpy as np
 import tyro
 
 from ..errors import BadInput
-from ..features.settings import Settings
+from ..features.settings import FeatureSettings
 from ..images import drawing
 from ..images.example import example
 from ..matching.two_photos import match_photos
@@ -96,7 +96,7 @@ def run(
     """
     one_folder = len(photos) == 1 and Path(photos[0]).is_dir()
     if pairs or len(photos) > 2 or one_folder or (photos and out is not None and out.suffix == ".h5"):
-        settings = Settings(
+        settings = FeatureSettings(
             detector,
             model,
             max_keypoints,

@@ -13,7 +13,7 @@ from ..errors import need
 from ..features.detectors.affine_network import LOOKED_AT
 from ..runtime import safetensors
 from ..runtime.files import make_folder
-from ..runtime.locks import alone
+from ..runtime.locks import exclusive_lock
 from ..training.configuration import check_learns
 from ..training.run import check_apart, load_sets, load_validation
 from ..training.shape_settings import JOINT, SHAPE, ShapeConfig
@@ -51,7 +51,7 @@ def keynet(
     from ..training.keynet import train as train_keynet
 
     photos = [photo for folder in data for photo in images.list_photos(folder)]
-    with alone(make_folder(out)), bar() as progress:
+    with exclusive_lock(make_folder(out)), bar() as progress:
         ended = train_keynet(photos, out, minutes=minutes, steps=steps, seed=seed, resume=resume, progress=progress)
         exported = out / "keynet.onnx"
         keynet_export.export(keynet_network.load(ended.checkpoint), exported)

@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from ..features.settings import Settings
+from ..features.settings import FeatureSettings
 from ..sfm.reconstruction import KEYPOINTS, reconstruct
 from ..sfm.undistortion import need_apart
 from ..sfm.undistortion import undistort as write_undistorted
@@ -85,7 +85,7 @@ def run(
             code of 3D Gaussian splatting.
         overwrite: Replace what was made with other settings, instead of refusing.
     """
-    settings = Settings(
+    settings = FeatureSettings(
         detector, model, max_keypoints, orientation=orientation, shape=shape, extractor=extractor, device=device
     )
     if undistort is not None:

@@ -18,7 +18,7 @@ from ..evaluation.harness import results
 from ..evaluation.harness.evaluation import Evaluation
 from ..pages.report.page import page
 from ..paper.tables import PARTS, Reproduction, reproduce
-from ..runtime.locks import alone
+from ..runtime.locks import exclusive_lock
 from ..runtime.machine import keep_memory_mapped
 from . import Report
 from .progress import bar, tell
@@ -54,7 +54,7 @@ def run(
     def done(name: str, evaluation: Evaluation) -> None:
         files[name] = str(results.write(evaluation, out / name, command)[0])
 
-    with results.prepared(out), alone(out), bar() as progress:
+    with results.prepared(out), exclusive_lock(out), bar() as progress:
         asked = Reproduction(data, out, steps, pairs_per_batch, compiled, jobs, progress, tell)
         missing = reproduce(asked, done)
         pages.write(out / "index.html", page([out / name for name in files], command, list(missing.values())).html)

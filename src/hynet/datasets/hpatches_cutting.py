@@ -15,7 +15,7 @@ from ..errors import BadData, DataNotFound
 from ..geometry import rotations
 from ..images import read
 from ..runtime import fingerprints
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from ..types import Array, Progress, silent
 from .hpatches import COLUMNS, SIDE
 from .sequences import folders, homography, homography_file, photo
@@ -69,10 +69,10 @@ def _cut_sequence(folder: Path, out: Path, seed: int) -> None:
     (out / "source.json").unlink(missing_ok=True)  # it vouches for what is now replaced
     for name in reversed(COLUMNS):  # ref.png last: it makes the folder a sequence
         patches = _sample(pyramids[_target(name)], frames[name][fits], image_from_first[_target(name)])
-        with whole(out / f"{name}.png") as temporary:
+        with atomic_write(out / f"{name}.png") as temporary:
             # Level 1 takes a sixth of the time of the default.
             Image.fromarray(patches.reshape(-1, SIDE)).save(temporary, compress_level=1)
-    with whole(out / "source.json") as temporary:  # says that the stacks are whole, and of what
+    with atomic_write(out / "source.json") as temporary:  # says that the stacks are whole, and of what
         temporary.write_text(key)
 
 

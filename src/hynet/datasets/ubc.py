@@ -22,7 +22,7 @@ from PIL import Image
 from ..errors import BadData, BadInput, DataNotFound
 from ..runtime import fingerprints
 from ..runtime.arrays import read_npz
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from ..types import Array, PatchPairs, PatchSet, Progress, silent
 from .ubc_decoding import MOSAIC, PER_MOSAIC, PER_ROW, TILE, cached, decoded, mosaic_files, needed, numbers, write_lines
 
@@ -117,7 +117,7 @@ def write(
     count = -(-len(patch_set) // PER_MOSAIC)
     digits = max(4, len(str(count - 1)))  # readers sort by name
     for k in range(count):
-        with whole(root / f"patches{k:0{digits}}.bmp") as temporary:
+        with atomic_write(root / f"patches{k:0{digits}}.bmp") as temporary:
             Image.fromarray(_mosaic(patch_set.patches[k * PER_MOSAIC : (k + 1) * PER_MOSAIC])).save(temporary)
     rows = zip(images, np.asarray(xy), np.asarray(angle), np.asarray(log2_scale), strict=True)
     write_lines(root / "interest.txt", (f"{i} {x:.4f} {y:.4f} {a:.4f} {s:.4f}\n" for i, (x, y), a, s in rows))

@@ -16,8 +16,8 @@ from PIL import Image
 
 from ..errors import BadData, BadInput, DataNotFound
 from ..runtime import fingerprints
-from ..runtime.files import make_folder, whole
-from ..runtime.locks import alone
+from ..runtime.files import atomic_write, make_folder
+from ..runtime.locks import exclusive_lock
 from ..runtime.machine import cache_folder
 from ..types import Array, Progress
 
@@ -38,7 +38,7 @@ def decoded(root: Path, progress: Progress) -> Path:
     key = json.dumps([LAYOUT, fingerprints.files(*sources)])
     cache = _cache_folder(root)
     if not _is_of(cache, key):
-        with alone(make_folder(cache), wait=True):
+        with exclusive_lock(make_folder(cache), wait=True):
             if not _is_of(cache, key):  # another process may have made it while we waited
                 _fill(cache, key, mosaics, info, interest, progress)
     return cache
@@ -89,8 +89,8 @@ def _decode(mosaics: Sequence[Path], patches: int, cache: Path, progress: Progre
     """One mosaic in memory at a time."""
     used = -(-patches // PER_MOSAIC)
     with (
-        whole(cache / "patches64.npy") as full,
-        whole(cache / "patches32.npy") as half,
+        atomic_write(cache / "patches64.npy") as full,
+        atomic_write(cache / "patches32.npy") as half,
         full.open("wb") as full_file,
         half.open("wb") as half_file,
     ):
@@ -141,12 +141,12 @@ def numbers(path: Path, columns: tuple[int, ...], dtype: type = np.int64) -> Arr
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    with whole(path) as temporary, temporary.open("w", newline="\n") as file:
+    with atomic_write(path) as temporary, temporary.open("w", newline="\n") as file:
         file.writelines(lines)
 
 
 def _save(path: Path, column: Array) -> None:
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         np.save(temporary, column)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadData
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from ..runtime.machine import settings_folder
 from .descriptors import DESCRIPTORS
 from .models import FOLDER, own_name
@@ -50,7 +50,7 @@ def claim(path: str | Path) -> None:
     """Say now that a calibration cannot be kept there, not after minutes of work."""
     path = Path(path)
     rows = _rows(path) if path.is_file() else None
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(rows, indent=2) + "\n")
     if rows is None:
         path.unlink()  # nothing stays of a run that fails
@@ -62,7 +62,7 @@ def save(calibration: Calibration, path: str | Path, detector: str) -> None:
     rows = _rows(path) if path.is_file() else {}
     before = _calibration(rows[detector], path).thresholds if detector in rows else {}
     row = asdict(calibration) | {"thresholds": {**before, **calibration.thresholds}}
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(rows | {detector: row}, indent=2) + "\n")
 
 

@@ -17,14 +17,14 @@ from .. import images
 from ..errors import BadInput, HynetError, need
 from ..runtime.batches import Batch, Failed, done
 from ..runtime.cluster import Cluster
-from ..runtime.files import as_path, make_folder, whole
-from ..runtime.locks import alone
+from ..runtime.files import as_path, atomic_write, make_folder
+from ..runtime.locks import exclusive_lock
 from ..types import Progress, silent
 from .collection import INDEX, SHARD, read_index, write_index
 from .extractors.patchwise import Extractor
 from .folder import find_masks, settings_problem, settings_text, settled_orientation, weights_of
 from .manifest import find_addresses
-from .settings import Settings
+from .settings import FeatureSettings
 from .shards import LOOK, ListedPhoto, Made
 from .standing import LOOKING, better_oriented, looking_model, some_of
 from .todo import Listed, Todo, find_changed, work
@@ -47,7 +47,7 @@ class Collected:
 def extract_collection(
     photos: Sequence[str | Path],
     out: str | Path,
-    settings: Settings | None = None,
+    settings: FeatureSettings | None = None,
     *,
     cluster: Cluster,
     watchdog: float = WATCHDOG,
@@ -74,10 +74,10 @@ def extract_collection(
             f"{out} is a folder; give the name of a file in it, such as {out / 'features.h5'}, or a new folder."
         )
     named = find_addresses(photos)
-    settings = settings or Settings()
+    settings = settings or FeatureSettings()
     masks = find_masks(settings.mask, {name: Path(name) for name in named})
     extract = settings.open_extractor()  # a wrong name is told here, before anything is written
-    with alone(make_folder(out)):
+    with exclusive_lock(make_folder(out)):
         note = out / "settings.json"
         before = note.read_text(errors="replace") if note.exists() else None
         if isinstance(extract, Extractor) and extract.orientation == "auto":
@@ -123,7 +123,7 @@ def _orientation(named: Mapping[str, str], model: str, cluster: Cluster, watchdo
     return "gradient" if better_oriented([seen[place] for place in sorted(seen)]) else "upright"
 
 
-def _claim(out: Path, before: str | None, settings: Settings, overwrite: bool) -> None:
+def _claim(out: Path, before: str | None, settings: FeatureSettings, overwrite: bool) -> None:
     """What is there is taken up only if it was made alike."""
     wrong = settings_problem(before, settings, out) if before is not None else None
     if wrong:
@@ -132,7 +132,7 @@ def _claim(out: Path, before: str | None, settings: Settings, overwrite: bool) -
         for folder in ("shards", ".parts", "vectors"):
             shutil.rmtree(out / folder, ignore_errors=True)
         (out / INDEX).unlink(missing_ok=True)
-    with whole(out / "settings.json") as temporary:
+    with atomic_write(out / "settings.json") as temporary:
         temporary.write_text(settings_text(settings))
 
 
@@ -154,7 +154,7 @@ def _shards(out: Path, named: Mapping[str, str]) -> dict[str, list[str]]:
     return shards
 
 
-def _absolute(settings: Settings) -> Settings:
+def _absolute(settings: FeatureSettings) -> FeatureSettings:
     """Weights by paths that workers understand, who work in folders of their own."""
 
     def found(path: str | None) -> str | None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadData, need
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 
 INDEX = "index.parquet"
 SHARD = 256  # photos
@@ -87,7 +87,7 @@ def read_index(path: Path, columns: list[str] | None = None) -> dict[str, list[A
 
 def write_rows(path: Path, rows: Iterable[IndexRow]) -> None:
     """The rows of one shard."""
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         need("pyarrow.parquet", "cluster", "a collection").write_table(_table(rows), temporary)
 
 
@@ -97,7 +97,7 @@ def write_index(folder: Path, shards: Iterable[tuple[str, list[str]]]) -> None:
     shards: each with the names of its photos.
     """
     parquet = need("pyarrow.parquet", "cluster", "a collection")
-    with whole(folder / INDEX) as temporary, parquet.ParquetWriter(temporary, _schema()) as index:
+    with atomic_write(folder / INDEX) as temporary, parquet.ParquetWriter(temporary, _schema()) as index:
         for shard, names in shards:
             rows = (folder / shard).with_suffix(".parquet")
             if (folder / shard).exists():

@@ -19,8 +19,8 @@ from .. import images
 from ..errors import BadInput, UnreadableImage
 from ..runtime import fingerprints
 from ..runtime.arrays import read_npz
-from ..runtime.files import as_path, whole
-from ..runtime.locks import alone
+from ..runtime.files import as_path, atomic_write
+from ..runtime.locks import exclusive_lock
 from ..runtime.workers import in_processes
 from ..types import Progress, silent
 from .descriptors.loading import models
@@ -29,7 +29,7 @@ from .extractors import PhotoExtractor
 from .extractors.patchwise import ORIENTATIONS, Extractor, network_of_shape
 from .hloc_file import columns, h5_names, open_features, reading, write_settings
 from .masking import extract_unmasked
-from .settings import PATCHWISE, Settings
+from .settings import PATCHWISE, FeatureSettings
 from .standing import looking_model, orientation_of
 
 _LOG = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Extracted:
 def extract_all(
     photos: str | Path | Sequence[str | Path] | Mapping[str, Path],
     out: str | Path,
-    settings: Settings | None = None,
+    settings: FeatureSettings | None = None,
     *,
     jobs: int = 1,
     extract: PhotoExtractor | None = None,
@@ -67,14 +67,14 @@ def extract_all(
     out = images.home(as_path(out, "the features file"))
     if out.is_dir():
         raise BadInput(f"{out} is a folder; give the name of a file in it, such as {out / 'features.h5'}.")
-    with alone(out):
-        return _extract_all(photos, out, settings or Settings(), jobs, extract, overwrite, progress)
+    with exclusive_lock(out):
+        return _extract_all(photos, out, settings or FeatureSettings(), jobs, extract, overwrite, progress)
 
 
 def _extract_all(
     photos: str | Path | Sequence[str | Path] | Mapping[str, Path],
     out: Path,
-    settings: Settings,
+    settings: FeatureSettings,
     jobs: int,
     extract: PhotoExtractor | None,
     overwrite: bool,
@@ -169,7 +169,7 @@ def _remove(parts: Path, used: Mapping[str, Path]) -> None:
         shutil.rmtree(parts)
 
 
-def weights_of(settings: Settings) -> str | None:
+def weights_of(settings: FeatureSettings) -> str | None:
     """Of the descriptor; of detector and shape too where theirs are files, or of the extractor in place of all."""
     if settings.extractor is not None and not settings.patchwise:
         return _fingerprint(Path(settings.extractor))
@@ -213,7 +213,7 @@ def settled_orientation(written: object) -> str | None:
     return orientation if orientation in ORIENTATIONS and orientation != "auto" else None
 
 
-def _earlier(out: Path, settings: Settings, overwrite: bool) -> dict[str, str | None]:
+def _earlier(out: Path, settings: FeatureSettings, overwrite: bool) -> dict[str, str | None]:
     """The photos in the file, and what each was made from; None in files made before that was noted."""
     if not out.exists():
         return {}
@@ -246,7 +246,7 @@ def _stale(made: Mapping[str, str | None], photos: Mapping[str, Path], masks: Ma
     return {name for name, content in now.items() if content not in (None, made[name])}
 
 
-def _claim(parts: Path, settings: Settings, overwrite: bool) -> None:
+def _claim(parts: Path, settings: FeatureSettings, overwrite: bool) -> None:
     """Parts of an earlier run are taken up only if they were made alike."""
     note = parts / "settings.json"
     wrong = settings_problem(note.read_text(errors="replace"), settings, parts) if note.exists() else None
@@ -255,11 +255,11 @@ def _claim(parts: Path, settings: Settings, overwrite: bool) -> None:
             raise wrong
         shutil.rmtree(parts)
     if not note.exists():
-        with whole(note) as temporary:
+        with atomic_write(note) as temporary:
             temporary.write_text(settings_text(settings))
 
 
-def settings_problem(made_with: str | None, settings: Settings, where: Path) -> BadInput | None:
+def settings_problem(made_with: str | None, settings: FeatureSettings, where: Path) -> BadInput | None:
     """Why features there cannot be gone on with: just what is different from the settings that were noted."""
     before = noted_settings(made_with)
     if before is None:
@@ -273,7 +273,7 @@ def settings_problem(made_with: str | None, settings: Settings, where: Path) -> 
 
 def _by_option(settings: Mapping[str, Any]) -> dict[str, Any]:
     """By the names of the command's options; a setting that an older version did not note is at its default."""
-    defaults = json.loads(settings_text(Settings()))
+    defaults = json.loads(settings_text(FeatureSettings()))
     return {PATCHWISE.get(name, name): settings.get(name, default) for name, default in defaults.items()}
 
 
@@ -286,7 +286,7 @@ def noted_settings(text: object) -> dict[str, Any] | None:
         return None
 
 
-def settings_text(settings: Settings) -> str:
+def settings_text(settings: FeatureSettings) -> str:
     """As they are noted beside features."""
     return json.dumps({name: value for name, value in asdict(settings).items() if name != "device"})
 
@@ -318,7 +318,7 @@ def _in_turn(tasks: Mapping[str, Task], extract: PhotoExtractor) -> Outcomes:
         yield name, _extract_one(extract, task)
 
 
-def _prepared(settings: Settings) -> Callable[[Task], str | None]:
+def _prepared(settings: FeatureSettings) -> Callable[[Task], str | None]:
     """In a process of its own: what extracts one photo after the other."""
     return partial(_extract_one, settings.open_extractor())
 
@@ -331,15 +331,15 @@ def _extract_one(extract: PhotoExtractor, task: Task) -> str | None:
         return str(error)
     except BadInput as error:  # a mask of another size, a photo like a thread
         return f"{task.photo}: {error}"
-    with whole(task.part) as temporary:
+    with atomic_write(task.part) as temporary:
         np.savez(temporary, fingerprint=np.array(seen or ""), **columns(features, task.precision))  # type: ignore[arg-type]
     return None
 
 
 def _assemble(
-    out: Path, kept: Set[str], parts: Mapping[str, Path], settings: Settings, extract: PhotoExtractor
+    out: Path, kept: Set[str], parts: Mapping[str, Path], settings: FeatureSettings, extract: PhotoExtractor
 ) -> None:
-    with whole(out) as temporary, h5py.File(temporary, "w") as file:
+    with atomic_write(out) as temporary, h5py.File(temporary, "w") as file:
         file.attrs["settings"] = settings_text(settings)
         write_settings(file, extract.ratio, getattr(extract, "thresholds", {}))
         if kept:

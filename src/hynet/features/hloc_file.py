@@ -18,7 +18,7 @@ import numpy as np
 from .. import images
 from ..errors import BadData, BadInput
 from ..runtime import fingerprints
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from ..runtime.machine import cache_folder
 from ..types import Array, Features, Keypoints
 from .collection import is_collection, open_collection, stamp
@@ -197,7 +197,7 @@ def _of_others(path: Path, names: Sequence[str]) -> dict[str, str]:
         pass
     with open_features(path) as file, reading(path):
         found = {name: _what_they_are(file[name]) for name in names}
-    with suppress(OSError), whole(note) as temporary:
+    with suppress(OSError), atomic_write(note) as temporary:
         temporary.write_text(json.dumps(found))
     return found
 

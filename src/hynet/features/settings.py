@@ -25,7 +25,7 @@ PATCHWISE = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class FeatureSettings:
     """How a features file was made; stored in it, so that a second run does not mix two kinds of features."""
 
     detector: str = "dog"

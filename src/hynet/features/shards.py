@@ -17,7 +17,7 @@ from .. import images
 from ..errors import BadData, BadInput, UnreadableImage
 from ..images import Content
 from ..runtime import fingerprints
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from ..runtime.processes import one_by_one
 from .collection import IndexRow, write_rows
 from .extractors import PhotoExtractor
@@ -25,7 +25,7 @@ from .folder import weights_of
 from .hloc_file import columns, open_features, reading, write_settings
 from .manifest import fetched
 from .masking import extract_unmasked
-from .settings import Settings
+from .settings import FeatureSettings
 from .standing import Seen, look
 
 EXTRACT = f"{__name__}:extract_batch"
@@ -41,7 +41,7 @@ Known = Literal["kept", "changed", "quarantined"]
 class Made:
     """How features are made, and what suits them: the same for all workers."""
 
-    settings: Settings
+    settings: FeatureSettings
     noted: str  # the settings as they are written down
     ratio: float | None
     thresholds: Mapping[str, float]
@@ -198,7 +198,7 @@ def _newest_first(shard: Shard, files: ExitStack) -> Iterator[Any]:
 @contextmanager
 def _written_at_once(path: Path) -> Iterator[Any]:
     """An HDF5 file that is made in memory: where a disk is full, HDF5 itself may take the process with it."""
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         with h5py.File(temporary.name, "w", driver="core", backing_store=False) as file:
             yield file
             file.flush()
@@ -216,7 +216,7 @@ def _row(shard: Shard, name: str, group: Any) -> IndexRow:
 
 
 @lru_cache(maxsize=1)
-def _opened(settings: Settings) -> PhotoExtractor:
+def _opened(settings: FeatureSettings) -> PhotoExtractor:
     """Once in each process; with the weights that whoever asks has, too."""
     found = weights_of(settings)
     if found != settings.weights:

@@ -11,7 +11,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from ..errors import BadInput
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from ..types import Array, Features, Keypoints, Matches, need_features
 from . import PICTURE_SIDE as SIDE
 from . import shrink, thumbnail
@@ -167,7 +167,7 @@ def save(picture: Array, path: str | Path) -> None:
     """As PNG, JPEG or WebP, by the ending of the name."""
     if Path(path).suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
         raise BadInput(f"cannot write a picture as {Path(path).name!r}; let its name end in .png, .jpg or .webp.")
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         if temporary.suffix.lower() == ".png":  # OpenCV's takes half of Pillow's time, and a quarter more bytes
             temporary.write_bytes(cv2.imencode(".png", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))[1].tobytes())
         else:

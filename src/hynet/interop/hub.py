@@ -17,7 +17,7 @@ from ..errors import BadInput, DataNotFound, need
 from ..features.descriptors import loading
 from ..features.descriptors.weights import HUB_CONFIG, HUB_WEIGHTS
 from ..runtime import safetensors
-from ..runtime.files import make_folder, whole
+from ..runtime.files import atomic_write, make_folder
 from ..types import Descriptor
 
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
@@ -39,9 +39,9 @@ def save(model: str | Path, folder: str | Path, *, licence: str = "", trained_on
     }
     folder = make_folder(folder)
     safetensors.write(folder / HUB_WEIGHTS, network.state_dict())
-    with whole(folder / "README.md") as file:
+    with atomic_write(folder / "README.md") as file:
         file.write_text(_card(folder.resolve().name, config))
-    with whole(folder / HUB_CONFIG) as file:  # last: it vouches for the rest
+    with atomic_write(folder / HUB_CONFIG) as file:  # last: it vouches for the rest
         file.write_text(json.dumps(config, indent=2) + "\n")
     return folder
 

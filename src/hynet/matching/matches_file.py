@@ -23,10 +23,10 @@ from .. import images
 from ..errors import BadInput
 from ..features.folder import extract_all, name_photos
 from ..features.hloc_file import FeaturesFile, h5_identities, h5_names, open_features, read_h5, unit_features
-from ..features.settings import Settings
+from ..features.settings import FeatureSettings
 from ..runtime import fingerprints
-from ..runtime.files import whole
-from ..runtime.locks import alone
+from ..runtime.files import atomic_write
+from ..runtime.locks import exclusive_lock
 from ..types import Array, Features, Pair, Progress, silent
 from . import Matcher
 from .hloc_matches import columns, flat_name, group_name
@@ -52,7 +52,7 @@ def match_pairs(
     out: Path,
     matcher: Matcher,
     *,
-    settings: Settings,
+    settings: FeatureSettings,
     options: Mapping[str, Any],
     geometry: str = "auto",
     threshold: float | None = None,
@@ -66,7 +66,7 @@ def match_pairs(
     options: of the matcher, by the names of the command's options, for who runs it again.
     """
     _check_groups(pairs)
-    with alone(out):
+    with exclusive_lock(out):
         noted = {**options, "geometry": geometry, "threshold": threshold}
         features, unreadable = _features(photos, pairs, out, settings, jobs, overwrite, progress)
         contents = h5_identities(features)
@@ -118,7 +118,7 @@ def _features(
     photos: Mapping[str, Path],
     pairs: Sequence[Pair],
     out: Path,
-    settings: Settings,
+    settings: FeatureSettings,
     jobs: int,
     overwrite: bool,
     progress: Progress,
@@ -174,10 +174,10 @@ class _Parts:
 
     def flush(self) -> None:
         if self._waiting:
-            with whole(self.folder / "settings.json") as temporary:  # first: it says what the others are
+            with atomic_write(self.folder / "settings.json") as temporary:  # first: it says what the others are
                 temporary.write_text(self.settings)
             number = 1 + max((int(file.stem) for file in self._files()), default=-1)
-            with whole(self.folder / f"{number:06d}.npz") as temporary, temporary.open("wb") as file:
+            with atomic_write(self.folder / f"{number:06d}.npz") as temporary, temporary.open("wb") as file:
                 np.savez(file, **self._waiting)  # type: ignore[arg-type]
             self._waiting = {}
 
@@ -206,7 +206,7 @@ class _Parts:
     def assemble(self, asked: Sequence[Pair]) -> dict[Pair, tuple[int, int]]:
         """One file of what was there and of all parts, which go; matches and inliers of the pairs asked for."""
         self.flush()
-        with whole(self.out) as temporary, h5py.File(temporary, "w") as file:
+        with atomic_write(self.out) as temporary, h5py.File(temporary, "w") as file:
             if self._goes_on:
                 with open_features(self.out) as earlier:
                     for name in earlier:

@@ -20,7 +20,7 @@ from ..errors import BadInput, choose
 from ..features.extractors import MAX_KEYPOINTS, PhotoExtractor
 from ..features.extractors.patchwise import Extractor, usual_shape, usual_spread
 from ..features.masking import extract_unmasked
-from ..features.settings import Settings
+from ..features.settings import FeatureSettings
 from ..geometry import DEGENSAC, Fit, Pose
 from ..images import drawing
 from ..images.patches import SUPPORT_SIGMAS, cut
@@ -185,7 +185,7 @@ def match_photos(
         shape = "none" if affine or extractor is not None else usual_shape(detector, model)
     if spread is None:
         spread = extractor is not None or usual_spread(detector, geometry)
-    settings = Settings(
+    settings = FeatureSettings(
         str(detector),
         str(model),
         MAX_KEYPOINTS if max_keypoints is None else max_keypoints,

@@ -8,7 +8,7 @@ from html import escape
 from importlib import resources
 from pathlib import Path
 
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 
 __all__ = ["Cell", "asset", "escape", "page", "table", "write"]
 
@@ -55,7 +55,7 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[Cell]], row_kinds: Seq
 
 def write(path: str | Path, text: str) -> None:
     """The page, whole or not at all."""
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
 
 

@@ -15,7 +15,7 @@ from PIL import Image
 
 from .. import images, pages
 from ..errors import BadInput, UnreadableImage, need
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from ..sfm.colmap import Model, ModelPhoto
 from ..types import Array
 from . import escape
@@ -76,7 +76,7 @@ def page(model: Model, title: str, *, most: int = MOST_POINTS, photos: Mapping[s
 def record(model: Model, title: str, out: Path) -> None:
     """A Rerun recording of everything: `rerun OUT` opens it."""
     rerun: Any = need("rerun", "view", "a Rerun recording")
-    with whole(out) as temporary:
+    with atomic_write(out) as temporary:
         recording = rerun.RecordingStream("hynet")
         recording.save(temporary)
         recording.send_recording_name(title)

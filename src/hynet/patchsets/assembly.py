@@ -12,7 +12,7 @@ import numpy as np
 
 from ..datasets import ubc
 from ..errors import BadData
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from ..types import DIFFERENT_PIXELS, Array, PatchPairs, PatchSet
 
 PAIR_FILES = (1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000)  # rows, half of them matches, as PhotoTour has them
@@ -51,9 +51,9 @@ def assemble(out: Path, settings: Mapping[str, Any], hard_share: float) -> dict[
             log2_scale=columns["log2_scale"],
             pairs=_pair_files(columns, hard_share),
         )
-    with whole(out / "correspondences.npz") as temporary:
+    with atomic_write(out / "correspondences.npz") as temporary:
         np.savez(temporary, first=columns["first"], second=columns["second"], hard=columns["hard"])
-    with whole(out / "scene.json") as temporary:
+    with atomic_write(out / "scene.json") as temporary:
         temporary.write_text(json.dumps(summary, indent=1))
     return summary
 

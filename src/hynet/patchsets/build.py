@@ -27,7 +27,7 @@ from ..runtime.batches import Batch, Failed, done
 from ..runtime.cluster import Cluster
 from ..runtime.files import make_folder
 from ..runtime.interruptions import says_what_is_kept
-from ..runtime.locks import alone
+from ..runtime.locks import exclusive_lock
 from ..runtime.machine import cores, use_cores
 from ..runtime.processes import end_with, one_by_one
 from ..sfm import colmap
@@ -76,7 +76,7 @@ def build(
     parts = out / ".parts"
     scenes = _named(folders)
     colmap.pycolmap()  # a missing package is told before anything is read
-    with alone(make_folder(out)), says_what_is_kept(out):
+    with exclusive_lock(make_folder(out)), says_what_is_kept(out):
         if _made_otherwise(parts, settings, overwrite):
             if others := sorted(assembly.finished(parts).keys() - scenes.keys()):
                 raise BadInput(

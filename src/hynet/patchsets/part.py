@@ -18,7 +18,7 @@ from ..features.detectors.affine_network import SHIPPED, AffineNetwork
 from ..geometry import rotations
 from ..images.patches import SUPPORT_SIGMAS, cut
 from ..runtime import fingerprints
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from ..sfm import hard_scenes
 from ..sfm import sift_for_patches as sfm
 from ..types import Array, Keypoints
@@ -76,7 +76,7 @@ def _work_folder(name: str, files: Files, parts: Path, settings: PatchSettings) 
     key = json.dumps([files, noted(settings)])
     if not (work / "key.json").exists() or (work / "key.json").read_text() != key:
         shutil.rmtree(work, ignore_errors=True)
-        with whole(work / "key.json") as temporary:
+        with atomic_write(work / "key.json") as temporary:
             temporary.write_text(key)
     return work
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from . import fingerprints
 from .arrays import read_npz
-from .files import whole
+from .files import atomic_write
 from .fingerprints import Array
 from .machine import cache_folder
 
@@ -34,7 +34,7 @@ def array(key: Mapping[str, Any], make: Callable[[], Array]) -> Array:
     path = folder() / f"{fingerprints.values(key)}.npy"
     if (stored := _stored(path)) is None:
         values = make()
-        with whole(path) as temporary:
+        with atomic_write(path) as temporary:
             np.save(temporary, values)
         _trim(keep=path)
         stored = _stored(path)
@@ -48,7 +48,7 @@ def arrays(key: Mapping[str, Any], make: Callable[[], Mapping[str, Array]]) -> d
     path = folder() / f"{fingerprints.values(key)}.npz"
     if (stored := _stored(path)) is None:
         columns = make()
-        with whole(path) as temporary:
+        with atomic_write(path) as temporary:
             np.savez(temporary, **columns)  # type: ignore[arg-type]  # its allow_pickle is no column
         _trim(keep=path)
         stored = dict(columns)

@@ -18,10 +18,10 @@ LONGEST_STEM = 32  # letters of a file's name that its temporary name repeats
 
 
 @contextmanager
-def whole(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """A temporary file beside `path`, renamed to it when the block ends well and removed when it does not.
 
-    with whole("set/info.txt") as temporary:
+    with atomic_write("set/info.txt") as temporary:
         temporary.write_text(...)
     """
     path = _ordinary(Path(path))

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadInput, DataNotFound, HynetError
-from .files import whole
+from .files import atomic_write
 from .machine import cache_folder
 
 YOUNG = 2_000_000_000  # nanoseconds: the coarsest file systems (FAT) count time in steps of two seconds
@@ -82,7 +82,7 @@ def files(*paths: Path) -> str:
     before = dict(known)
     told = values([(path.name, _content(path, known)) for path in paths])
     if known != before:
-        with suppress(BadInput), whole(note) as temporary:  # not writable: everything is read again next time
+        with suppress(BadInput), atomic_write(note) as temporary:  # not writable: everything is read again next time
             temporary.write_text(json.dumps(known))
     return told
 

@@ -20,7 +20,7 @@ class InUse(BadInput):
 
 
 @contextmanager
-def alone(target: str | Path, *, wait: bool = False) -> Iterator[None]:
+def exclusive_lock(target: str | Path, *, wait: bool = False) -> Iterator[None]:
     """The only writer of a file, or of all that is in a folder; whoever comes second waits, or is told who it is.
 
     The lock is a hidden file in the folder or beside the file, and goes when the block ends.

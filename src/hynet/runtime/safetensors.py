@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import need
-from .files import whole
+from .files import atomic_write
 
 
 def write(path: str | Path, weights: Mapping[str, Any], **about: str) -> None:
@@ -17,5 +17,5 @@ def write(path: str | Path, weights: Mapping[str, Any], **about: str) -> None:
     content = save({name: value.contiguous() for name, value in weights.items()}, {"format": "pt", **about})
     start = 8 + int.from_bytes(content[:8], "little")
     header = json.dumps(json.loads(content[8:start]), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(content[:8] + header.encode().ljust(start - 8) + content[start:])

@@ -18,10 +18,10 @@ from .. import images
 from ..errors import BadInput, DataNotFound
 from ..features.folder import extract_all, name_photos
 from ..features.hloc_file import read_h5, unit_features
-from ..features.settings import Settings
+from ..features.settings import FeatureSettings
 from ..matching.consensus import Consensus
 from ..matching.nearest import Nearest, check_ratio
-from ..runtime.locks import alone
+from ..runtime.locks import exclusive_lock
 from ..runtime.machine import cores
 from ..types import Array, Progress, silent
 from . import colmap
@@ -47,7 +47,7 @@ def add_features(
     photos: str | Path,
     database: str | Path,
     *,
-    settings: Settings | None = None,
+    settings: FeatureSettings | None = None,
     features: str | Path | None = None,
     pairs: str = "auto",
     ratio: float | None = None,
@@ -66,8 +66,8 @@ def add_features(
     colmap.check_database(database)
     file = Path(features or database.with_name(f"{database.name}.features.h5"))
     named = name_photos(photos)
-    settings = settings or Settings(max_keypoints=4096)
-    with alone(database):
+    settings = settings or FeatureSettings(max_keypoints=4096)
+    with exclusive_lock(database):
         with colmap.opened(database) as store:
             left = _left(store, named)
             chosen = {name: named[name] for name in store.names if name not in left}

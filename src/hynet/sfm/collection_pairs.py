@@ -17,7 +17,7 @@ from ..matching.consensus import Consensus
 from ..matching.verification import verify
 from ..runtime.batches import Batch, Failed, done
 from ..runtime.cluster import Cluster
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from ..runtime.processes import one_by_one
 from ..types import Array, Features, Progress, silent
 from .neighbours import EXACT, alike, nearest
@@ -89,7 +89,7 @@ def find_pairs(
 
 def write_pairs(out: Path, found: FoundPairs) -> None:
     """Two names a line, as hloc has it."""
-    with whole(out) as temporary, temporary.open("w") as file:
+    with atomic_write(out) as temporary, temporary.open("w") as file:
         file.writelines(f"{found.names[first]} {found.names[second]}\n" for first, second in found.pairs)
 
 

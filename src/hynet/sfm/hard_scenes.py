@@ -13,7 +13,7 @@ from ..features.descriptors.loading import load
 from ..features.extractors.patchwise import Extractor
 from ..features.hloc_file import read_h5, write_group
 from ..matching.consensus import Consensus
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from ..runtime.processes import EndedEarly
 from ..types import Keypoints, Progress, silent
 from . import colmap
@@ -63,7 +63,7 @@ def _match_again(matched: SiftMatches, threads: int, progress: Progress) -> Path
     if not features.exists():
         _describe(matched, features, progress)
     if not again.exists():
-        with whole(again) as temporary:
+        with atomic_write(again) as temporary:
             shutil.copyfile(matched.database, temporary)
             with colmap.opened(temporary) as store:
                 store.forget_pairs()
@@ -77,7 +77,11 @@ def _describe(matched: SiftMatches, features: Path, progress: Progress) -> None:
     import h5py  # here, since most scenes do not need it
 
     extract = Extractor(descriptor=load(MODEL))  # not by name: what a user calibrated for it must not change a set
-    with colmap.opened(matched.database) as store, whole(features) as temporary, h5py.File(temporary, "w") as file:
+    with (
+        colmap.opened(matched.database) as store,
+        atomic_write(features) as temporary,
+        h5py.File(temporary, "w") as file,
+    ):
         for done, name in enumerate(store.names):
             progress(done, len(store.names), "describing")
             frames = store.frames(name)

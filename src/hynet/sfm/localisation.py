@@ -24,12 +24,12 @@ from ..features.extractors import PhotoExtractor, open_extractor
 from ..features.extractors.patchwise import Extractor
 from ..features.folder import name_photos, weights_of
 from ..features.hloc_file import are_features, h5_names, open_features, read_h5, unit_features
-from ..features.settings import Settings
+from ..features.settings import FeatureSettings
 from ..images import drawing
 from ..matching.consensus import Consensus
 from ..runtime import fingerprints
-from ..runtime.files import make_folder, whole
-from ..runtime.locks import alone
+from ..runtime.files import atomic_write, make_folder
+from ..runtime.locks import exclusive_lock
 from ..types import Array, Features, Progress, silent
 from . import colmap
 from .colmap import AbsolutePose, Camera, ModelPhoto
@@ -206,7 +206,7 @@ def locate_all(
     """
     named = name_photos(photos)
     told = {}
-    with alone(make_folder(out)) if out is not None else nullcontext():
+    with exclusive_lock(make_folder(out)) if out is not None else nullcontext():
         for done, (name, photo) in enumerate(named.items(), start=1):
             note = None if out is None else Path(out) / f"{name}.json"
             try:
@@ -231,7 +231,7 @@ def _noted(here: Map, photo: Path, note: Path | None) -> dict[str, Any]:
     told = found.told()
     if note is not None:
         drawing.save(found.draw(photo), note.with_suffix(".jpg"))
-        with whole(note) as file:  # last: it vouches for the picture
+        with atomic_write(note) as file:  # last: it vouches for the picture
             file.write_text(json.dumps({**told, "made_from": made_from}) + "\n")
     return told
 
@@ -267,7 +267,7 @@ def _query_extractor(file: Path, extractor: str | Path | PhotoExtractor | None) 
             f"{file} was not made by `hynet extract`; give what describes the queries in the same way as the extractor."
         )
     try:
-        settings = Settings(**json.loads(written))
+        settings = FeatureSettings(**json.loads(written))
     except (TypeError, ValueError):
         raise BadInput(f"{file} was made by another version; extract it again, or give the extractor.") from None
     weights = weights_of(settings)

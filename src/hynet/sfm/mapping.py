@@ -14,7 +14,7 @@ import numpy as np
 from .. import images
 from ..errors import UnreadableImage
 from ..runtime import fingerprints
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from ..types import Array, Progress, Table, silent
 from . import colmap
 from .colmap import Funnel, Model, NotReconstructed
@@ -90,7 +90,7 @@ def map_folder(
         done = replace(Reconstructed.of(arrays, funnel, out, len(photos)), unreadable=dict(unreadable))
         (out / "table.json").unlink(missing_ok=True)  # killed in between, it would vouch for files of two models
         colmap.write_model(model, out, _colours(arrays, photos))
-        with whole(out / "table.md") as file:
+        with atomic_write(out / "table.md") as file:
             file.write_text(done.table().markdown() + "\n")
         write_json(out / "table.json", {**asdict(done), "made_from": made_from})  # last: it vouches for the rest
         return done

@@ -19,8 +19,8 @@ from ..features.hloc_file import h5_names, read_h5, unit_features
 from ..runtime.arrays import read_npz
 from ..runtime.batches import Batch, Failed, done
 from ..runtime.cluster import Cluster
-from ..runtime.files import make_folder, whole
-from ..runtime.locks import alone
+from ..runtime.files import atomic_write, make_folder
+from ..runtime.locks import exclusive_lock
 from ..runtime.processes import one_by_one
 from ..types import Array, Progress, silent
 from .retrieval import PhotoVectors, learn_vectors
@@ -33,7 +33,9 @@ def vectors_of(features: Path, cluster: Cluster, progress: Progress = silent) ->
     if not is_collection(features):
         names = _enough(features, h5_names(features))
         return names, learn_vectors(names, partial(_descriptors, features), progress)[1]
-    with alone(features):  # as `hynet extract` is: vectors of photos that change meanwhile would be of the old ones
+    with exclusive_lock(
+        features
+    ):  # as `hynet extract` is: vectors of photos that change meanwhile would be of the old ones
         make_folder(features / "vectors")
         return _of_collection(features, cluster, progress)
 
@@ -44,7 +46,7 @@ def _of_collection(features: Path, cluster: Cluster, progress: Progress) -> tupl
     if not (features / "vectors" / "learnt.npz").exists():
         progress(0, len(names), "learning the vectors")
         learnt = PhotoVectors.learn(_enough(features, names), partial(_descriptors, features))
-        with whole(features / "vectors" / "learnt.npz") as temporary:
+        with atomic_write(features / "vectors" / "learnt.npz") as temporary:
             np.savez(temporary, words=learnt.words, mean=learnt.mean, directions=learnt.directions)
     missing = iter([shard for shard in shards if not _file(features, shard).exists()])
 
@@ -73,7 +75,7 @@ def describe_shards(features: Path, shards: Sequence[str]) -> None:
         rows_of = read_index((features / shard).with_suffix(".parquet"), ["photo", "status"])
         names = [name for name, status in zip(*rows_of.values(), strict=True) if status == "done"]
         rows = np.stack([learnt(_descriptors(features, name)) for name in names])
-        with whole(_file(features, shard)) as temporary:
+        with atomic_write(_file(features, shard)) as temporary:
             np.save(temporary, rows)
 
 

@@ -17,7 +17,7 @@ from ..errors import BadData, BadInput, DataNotFound, choose
 from ..features.collecting import extract_collection
 from ..features.folder import extract_all, find_masks, name_photos
 from ..features.hloc_file import FeaturesFile, are_features, h5_identities, h5_names, read_h5
-from ..features.settings import Settings
+from ..features.settings import FeatureSettings
 from ..matching.consensus import Consensus
 from ..matching.hloc_matches import MatchesFile
 from ..matching.nearest import Nearest, check_ratio
@@ -25,7 +25,7 @@ from ..runtime import fingerprints
 from ..runtime.cluster import Cluster
 from ..runtime.files import as_path, make_folder
 from ..runtime.interruptions import says_what_is_kept
-from ..runtime.locks import alone
+from ..runtime.locks import exclusive_lock
 from ..runtime.machine import cores
 from ..types import Progress, silent
 from . import colmap
@@ -45,7 +45,7 @@ def reconstruct(
     photos: str | Path,
     out: str | Path,
     *,
-    settings: Settings | None = None,
+    settings: FeatureSettings | None = None,
     features: str | Path | None = None,
     matches: str | Path | None = None,
     pairs: str = "auto",
@@ -82,8 +82,8 @@ def reconstruct(
     colmap.pycolmap()  # a missing package is told before anything is read
     named = name_photos(_folder(photos))
     _check(named, pairs, camera, mapper)
-    settings = settings or Settings(max_keypoints=KEYPOINTS)
-    if not isinstance(settings, Settings):
+    settings = settings or FeatureSettings(max_keypoints=KEYPOINTS)
+    if not isinstance(settings, FeatureSettings):
         raise BadInput(f"settings must be hynet.features.settings.Settings, got {type(settings).__name__}.")
     check_ratio(ratio)
     if mapper_threads < 1:
@@ -100,7 +100,7 @@ def reconstruct(
     ours = out / ("features.h5" if cluster is None else "features")
     file = ours if features is None else Path(features)
     masks = find_masks(settings.mask, named) if features is None else {}
-    with alone(make_folder(out)), says_what_is_kept(out):
+    with exclusive_lock(make_folder(out)), says_what_is_kept(out):
         note = note_of_run(out, Path(photos), file, _options(settings, features, matches, ratio, camera), overwrite)
         contents = {}
         for count, (name, photo) in enumerate(named.items(), start=1):
@@ -178,12 +178,12 @@ def _check(photos: Mapping[str, Path], pairs: str, camera: str | Mapping[str, st
             )
 
 
-def _check_unused(settings: Settings, features: str | Path) -> None:
+def _check_unused(settings: FeatureSettings, features: str | Path) -> None:
     """What is asked of features that are there already would be ignored."""
     if settings.extractor is not None:
         raise BadInput(f"{features} and the extractor {settings.extractor} both give features; leave one of them out.")
     asked = settings.asked_of_patchwise()
-    asked += ["max-keypoints"] if settings.max_keypoints not in (KEYPOINTS, Settings.max_keypoints) else []
+    asked += ["max-keypoints"] if settings.max_keypoints not in (KEYPOINTS, FeatureSettings.max_keypoints) else []
     asked += ["mask"] if settings.mask else []
     if asked:
         raise BadInput(f"{features} holds features that are made already; leave out {', '.join(asked)}, or the file.")
@@ -200,7 +200,7 @@ def _open_matches(
 
 
 def _options(
-    settings: Settings,
+    settings: FeatureSettings,
     features: str | Path | None,
     matches: str | Path | None,
     ratio: float | None,

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import BadData, BadInput
 from ..runtime import fingerprints
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from .colmap import MODEL_FILES
 
 
@@ -112,5 +112,5 @@ def check_described(out: Path, described: Mapping[str, str], overwrite: bool) ->
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    with whole(path) as file:
+    with atomic_write(path) as file:
         file.write_text(json.dumps(value, indent=1) + "\n")

@@ -13,7 +13,7 @@ import numpy as np
 
 from .. import images
 from ..errors import UnreadableImage
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from ..types import Array, Keypoints, Progress, silent
 from . import colmap
 from .colmap import NotReconstructed
@@ -112,7 +112,7 @@ def _grey_copies(photos: Sequence[Path], folder: Path, progress: Progress) -> tu
         try:
             if not (folder / name).exists():
                 grey, _ = images.shrink(images.read(photo), LONGEST_SIDE)
-                with whole(folder / name) as temporary:
+                with atomic_write(folder / name) as temporary:
                     cv2.imwrite(str(temporary), grey, [cv2.IMWRITE_PNG_COMPRESSION, 1])
             readable[name] = photo
         except UnreadableImage as error:

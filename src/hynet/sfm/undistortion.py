@@ -18,8 +18,8 @@ from PIL import Image
 from .. import images
 from ..errors import BadInput, DataNotFound
 from ..features.folder import find_masks, name_photos
-from ..runtime.files import make_folder, whole
-from ..runtime.locks import alone
+from ..runtime.files import atomic_write, make_folder
+from ..runtime.locks import exclusive_lock
 from ..types import Array, Progress, silent
 from . import colmap
 from .colmap import ModelPhoto
@@ -48,7 +48,7 @@ def undistort(
         raise DataNotFound(f"{missing} of the model is not in {photos}; give the folder that the model was made from.")
     hidden = find_masks(None if masks is None else str(masks), named)
     flat = _flat_names([photo.name for photo in found.photos])
-    with alone(make_folder(out)):
+    with exclusive_lock(make_folder(out)):
         shutil.rmtree(out / "sparse", ignore_errors=True)  # it vouches for the photos, and comes last
         for done, photo in enumerate(found.photos, start=1):
             _write_photo(photo, named[photo.name], hidden.get(photo.name), out, flat[photo.name])
@@ -90,9 +90,9 @@ def _write_photo(photo: ModelPhoto, path: Path, mask: Path | None, out: Path, na
         x, y = colmap.bent(photo.camera, straight)
         pixels = cv2.remap(pixels, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
         seen = cv2.remap(seen, x, y, cv2.INTER_NEAREST, borderMode=cv2.BORDER_CONSTANT, borderValue=0)
-    with whole(out / "images" / name) as file:
+    with atomic_write(out / "images" / name) as file:
         Image.fromarray(pixels).save(file, quality=QUALITY, compress_level=1)
-    with whole(out / "masks" / f"{Path(name).stem}.png") as file:
+    with atomic_write(out / "masks" / f"{Path(name).stem}.png") as file:
         Image.fromarray(seen).save(file)
 
 

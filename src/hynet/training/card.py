@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import BadInput
 from ..features.descriptors import DESCRIPTORS, loading
 from ..runtime import safetensors
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from . import checkpoints, materials
 
 # Recipe -> settings that its runs have, as all have, and do not use
@@ -52,7 +52,7 @@ def share(run_folder: Path, file: Path, sources: Path | None = None, *, checkpoi
         about = about | {"dim": network.dim, "config": about["config"] | {"network": type(network).__name__}}
     safetensors.write(file, state, recipe=about["recipe"])
     card = file.with_suffix(".md")
-    with whole(card) as temporary:
+    with atomic_write(card) as temporary:
         temporary.write_text(_card(file.name, about, position, bill))
     return Shared(card, about["recipe"], position["step"], position["validation"])
 

@@ -21,7 +21,7 @@ from ..errors import BadInput, BadWeights
 from ..features.descriptors import DESCRIPTORS
 from ..features.descriptors.loading import models
 from ..runtime import fingerprints
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 from ..types import PatchSet
 from . import distributed
 from .configuration import as_now
@@ -85,7 +85,7 @@ class State(Generic[Trained]):
 
 
 def save(path: Path, content: Mapping[str, Any]) -> None:
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         buffer = io.BytesIO()  # torch's own writer tells a full disk in words of its own
         torch.save(dict(content), buffer)
         temporary.write_bytes(buffer.getbuffer())
@@ -129,7 +129,7 @@ def _fingerprint(model: str) -> str | None:
 
 def describe_run(out: Path, about: Mapping[str, Any]) -> None:
     """run.json: the same for people."""
-    with whole(out / ABOUT) as temporary:
+    with atomic_write(out / ABOUT) as temporary:
         temporary.write_text(json.dumps(about, indent=2) + "\n")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import need
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 
 Points = tuple[list[float], list[float]]  # minutes, values
 Lines = Sequence[Mapping[str, Any]]  # of a log
@@ -34,7 +34,7 @@ def draw(logs: Mapping[str, Lines], out: Path) -> None:
     told = [f"{run}: best mean FPR@95 {error:.2f}%" for run, error in lowest.items() if error is not None]
     if told:
         figure.suptitle("; ".join(told), fontsize="medium")
-    with whole(out) as temporary:
+    with atomic_write(out) as temporary:
         figure.savefig(temporary, dpi=120)
     pyplot.close(figure)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 
 LOG = "log.jsonl"
 
@@ -25,7 +25,7 @@ def unwatched(line: Line) -> None:
 def logbook(out: Path, step: int, watch: Watch) -> Iterator[Watch]:
     """A function that writes a line into the log, to TensorBoard where that is installed, and shows it to `watch`."""
     lines = [line for line in _lines(out / LOG) if line["step"] <= step]  # a resumed run writes later ones again
-    with whole(out / LOG) as temporary:
+    with atomic_write(out / LOG) as temporary:
         temporary.write_text("".join(json.dumps(line) + "\n" for line in lines))
     board = _tensorboard(out, step)
     with (out / LOG).open("a") as file:

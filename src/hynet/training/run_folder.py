@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import BadInput
 from ..runtime.files import make_folder
-from ..runtime.locks import alone
+from ..runtime.locks import exclusive_lock
 from . import checkpoints, distributed
 from .checkpoints import BEST, LAST, State
 from .logbook import Watch, logbook, unwatched
@@ -43,7 +43,7 @@ def writing(out: Path, about: Mapping[str, Any], step: int, watch: Watch) -> Ite
     if distributed.rank() != 0:
         yield unwatched
         return
-    with alone(make_folder(out)):
+    with exclusive_lock(make_folder(out)):
         if step == 0:
             (out / BEST).unlink(missing_ok=True)  # of a run that was killed before it wrote `last`
         checkpoints.describe_run(out, about)

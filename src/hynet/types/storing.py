@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import BadData
-from ..runtime.files import whole
+from ..runtime.files import atomic_write
 
 MOST_BYTES = 4 << 30  # of one file: a million keypoints with 1,024 numbers each
 
@@ -20,7 +20,7 @@ MOST_BYTES = 4 << 30  # of one file: a million keypoints with 1,024 numbers each
 def save_arrays(path: str | Path, kind: str, columns: Mapping[str, Any]) -> None:
     """What is None is left out."""
     known = {name: column for name, column in columns.items() if column is not None}
-    with whole(Path(path).expanduser()) as temporary, temporary.open("wb") as file:
+    with atomic_write(Path(path).expanduser()) as temporary, temporary.open("wb") as file:
         np.savez(file, kind=np.array(kind), **known)
 
 

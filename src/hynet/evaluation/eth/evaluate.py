@@ -24,7 +24,7 @@ from ...features.folder import name_photos
 from ...features.hloc_file import write_group
 from ...geometry import metrics
 from ...runtime import cache, fingerprints
-from ...runtime.files import whole
+from ...runtime.files import atomic_write
 from ...sfm import camera_errors as alignment
 from ...sfm import colmap
 from ...sfm.reconstruction import Reconstructed, reconstruct
@@ -176,7 +176,7 @@ def _write_features(method: Method, scene: EthScene, folder: Path, progress: Pro
     file = folder / "features.h5"
     if not file.exists():
         named = name_photos(scene.folder)
-        with whole(file) as temporary, h5py.File(temporary, "w") as stored:
+        with atomic_write(file) as temporary, h5py.File(temporary, "w") as stored:
             for done, (name, photo) in enumerate(named.items()):
                 progress(done, len(named), f"{method.name}: {scene.name}")
                 write_group(stored, name, method.features(photo))

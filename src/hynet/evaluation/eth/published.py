@@ -21,8 +21,8 @@ from ...errors import BadData
 from ...features.folder import name_photos
 from ...features.hloc_file import read_h5
 from ...matching.nearest import Nearest
-from ...runtime.files import whole
-from ...runtime.locks import alone
+from ...runtime.files import atomic_write
+from ...runtime.locks import exclusive_lock
 from ...runtime.machine import cores
 from ...sfm import colmap
 from ...sfm import pairs as pairing
@@ -85,7 +85,7 @@ def reconstruct(
     """The largest model, in the folder `out`; from disk where it is there already."""
     photos = name_photos(images)
     out.mkdir(parents=True, exist_ok=True)
-    with alone(out):
+    with exclusive_lock(out):
         table = out / "table.json"
         if table.exists():
             return Reconstructed(**json.loads(table.read_text()))
@@ -98,7 +98,7 @@ def reconstruct(
         mapped = colmap.map_photos(database, asked=MAPPING)
         done = Reconstructed.of(colmap.as_arrays(mapped), colmap.read_funnel(database), out, len(photos))
         colmap.write_model(mapped, out)
-        with whole(table) as file:  # last: it vouches for the rest
+        with atomic_write(table) as file:  # last: it vouches for the rest
             file.write_text(json.dumps(asdict(done)))
         return done
 

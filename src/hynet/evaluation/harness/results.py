@@ -20,7 +20,7 @@ from typing import Any
 
 from ... import __version__
 from ...errors import CannotWrite
-from ...runtime.files import make_folder, whole
+from ...runtime.files import atomic_write, make_folder
 from ...types import Table
 from . import charts, pictures
 from .evaluation import Evaluation
@@ -136,7 +136,7 @@ def write(evaluation: Evaluation, out: Path, command: str = "") -> list[Path]:
     text = "\n\n".join(filter(None, [markdown(evaluation), f"`{command}`" if command else "", *images]))
     files = {out / f"{name}.json": json.dumps(told, indent=1), out / f"{name}.md": text + "\n", **drawn}
     for path, content in files.items():
-        with whole(path) as temporary:
+        with atomic_write(path) as temporary:
             temporary.write_text(content)
     return list(files)
 

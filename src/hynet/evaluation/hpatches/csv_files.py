@@ -11,7 +11,7 @@ import numpy as np
 from ...datasets.hpatches import COLUMNS
 from ...errors import BadData, DataNotFound
 from ...runtime import cache, fingerprints
-from ...runtime.files import whole
+from ...runtime.files import atomic_write
 from ...types import Array
 
 
@@ -35,7 +35,7 @@ def read(root: Path, sequences: Sequence[str], sizes: Sequence[int]) -> list[Arr
 def write(root: Path, sequence: str, stacks: Array) -> None:
     """(16, N, D) float32 as 16 files, with as many digits as bring back the same numbers."""
     for column, rows in zip(COLUMNS, stacks, strict=True):
-        with whole(root / sequence / f"{column}.csv") as temporary:
+        with atomic_write(root / sequence / f"{column}.csv") as temporary:
             np.savetxt(temporary, rows, fmt="%.9g", delimiter=",")
 
 

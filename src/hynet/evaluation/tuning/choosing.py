@@ -17,7 +17,7 @@ from ... import images
 from ...errors import BadInput, DataNotFound, MissingExtra
 from ...features.extractors import PhotoExtractor
 from ...features.extractors.patchwise import LONGEST
-from ...features.settings import Settings
+from ...features.settings import FeatureSettings
 from ...matching.consensus import Consensus
 from ...types import Array, Progress, silent
 from .pairs import Homography, Pair, find_pairs
@@ -48,8 +48,8 @@ class Candidate:
 
     def opened(self) -> PhotoExtractor:
         if self.model is None:
-            return Settings(extractor=self.extractor, max_keypoints=self.keypoints).open_extractor()
-        return Settings(self.extractor, self.model, self.keypoints).open_extractor()
+            return FeatureSettings(extractor=self.extractor, max_keypoints=self.keypoints).open_extractor()
+        return FeatureSettings(self.extractor, self.model, self.keypoints).open_extractor()
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from ...datasets import sequences
 from ...errors import BadInput, DataNotFound, UnreadableImage
 from ...runtime import fingerprints
 from ...runtime.files import make_folder
-from ...runtime.locks import alone
+from ...runtime.locks import exclusive_lock
 from ...runtime.machine import cache_folder
 from ...runtime.processes import EndedEarly
 from ...sfm import colmap
@@ -132,7 +132,7 @@ class _View:
 
 def _photo_pairs(photos: Sequence[Path], most: int, progress: Progress) -> list[Pair]:
     work = make_folder(_cache(photos))
-    with alone(work, wait=True):
+    with exclusive_lock(work, wait=True):
         scene = sfm.reconstruct_sift(photos, work, max_keypoints=MAX_KEYPOINTS, progress=progress)
     views = []
     for photo in scene.photos:

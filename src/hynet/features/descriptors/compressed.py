@@ -12,7 +12,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from ...errors import BadInput, BadWeights
-from ...runtime.files import whole
+from ...runtime.files import atomic_write
 from ...types import Array, Descriptor
 from .codes import CODES, Code, parse
 from .loading import load, models
@@ -57,7 +57,7 @@ def compress(model: str | Path, patches: Array, to: str, path: str | Path) -> Co
     some = np.sort(np.random.default_rng(0).permutation(len(patches))[:EXAMPLES])
     code = CODES[kind].fit(descriptor.describe(patches[some]), size)
     about = {"code": to, "model": str(model) if not file.is_file() else f"model{file.suffix}"}
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         with temporary.open("wb") as out:
             np.savez(
                 out,

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from ...errors import need
-from ...runtime.files import whole
+from ...runtime.files import atomic_write
 from ...types import Array
 from ..descriptors.resizing import resized
 from ..detectors.affine_network import OUTPUT, SIDE, AffineNetwork
@@ -72,7 +72,7 @@ def export_int8(network: AffNet, path: str | Path, patches: Array, about: Mappin
     """
     check_suffix(path)
     unseen, seen = (resized(some, SIDE) for some in to_calibrate_on(patches))
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         need("onnx", "train", "writing ONNX").save(in_integers(network.eval(), seen, about or {}), temporary)
         with torch.inference_mode():
             own = network(torch.tensor(unseen)[:, None].float()).numpy()

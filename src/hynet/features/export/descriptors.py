@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import BadInput, BadWeights, need
-from ...runtime.files import whole
+from ...runtime.files import atomic_write
 from ...types import Array
 from ..descriptors.layers import Network
 from ..descriptors.onnx import OnnxEngine
@@ -80,7 +80,7 @@ def export_int8(network: Network, path: str | Path, patches: Array, about: Mappi
     """
     check_int8(network, path)
     unseen, seen = (resized(some, network.patch_size) for some in to_calibrate_on(patches))
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         in_integers = graphs.in_integers if stages.fits(network) else integers.in_integers
         said = _saved(in_integers(network.eval(), seen, about or {}), temporary).describe(unseen)
         cosine = float((said * network.describe(unseen)).sum(1).mean())

@@ -23,7 +23,7 @@ from torch import nn
 from ...errors import BadInput, choose, need
 from ...images.example import example
 from ...images.patches import cut
-from ...runtime.files import whole
+from ...runtime.files import atomic_write
 from ...runtime.onnx_runtime import session
 from ...types import Array
 from ..detectors.dog import DoG
@@ -57,7 +57,7 @@ def write(network: Exportable, path: str | Path, about: Mapping[str, str], agree
     save = choose(FORMATS, Path(path).suffix, "format")
     with torch.inference_mode():
         expected = network.pipeline.eval()(torch.from_numpy(network.example)).numpy()
-    with _folder(path) if Path(path).suffix in FOLDERS else whole(path) as temporary:
+    with _folder(path) if Path(path).suffix in FOLDERS else atomic_write(path) as temporary:
         difference = network.difference(save(network, temporary, about), expected)
         if not difference < agree:
             raise Disagreement(f"{path} would differ from the network by {difference:.2g}; it was not written.")

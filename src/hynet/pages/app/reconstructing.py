@@ -19,7 +19,7 @@ from typing import Any
 
 from ... import pages
 from ...errors import HynetError
-from ...features.settings import Settings
+from ...features.settings import FeatureSettings
 from ...runtime.processes import end_with
 from ...sfm.colmap import MODEL_FILES, read_funnel, read_model
 from ...sfm.reconstruction import reconstruct
@@ -128,7 +128,7 @@ def _reconstruct(folder: Path, choice: Choice, tell: Any) -> None:
             news["pairs"] = _pairs(model)
         tell(**news)
 
-    settings = Settings(choice.detector, choice.model, choice.keypoints, orientation=choice.orientation)
+    settings = FeatureSettings(choice.detector, choice.model, choice.keypoints, orientation=choice.orientation)
     tell(stage="features", done=0, total=len(list((folder / PHOTOS).iterdir())))
     done = reconstruct(folder / PHOTOS, model, settings=settings, ratio=choice.ratio, progress=progress)
     found = read_model(model)

@@ -18,7 +18,7 @@ from typing import Any
 
 from ...errors import HynetError
 from ...matching.two_photos import MatchedPhotos
-from ...runtime.locks import alone
+from ...runtime.locks import exclusive_lock
 from .desk import TooBusy
 from .pair import Memory
 from .photo import PagePhoto
@@ -166,13 +166,13 @@ def folder_of_visits() -> Iterator[Path]:
         try:
             if not _is_ours(left):
                 continue
-            with alone(left):
+            with exclusive_lock(left):
                 shutil.rmtree(left, ignore_errors=True)
         except (HynetError, OSError):  # of a server that runs, or of another user
             continue
     root = Path(tempfile.mkdtemp(prefix=PREFIX))
     try:
-        with alone(root):
+        with exclusive_lock(root):
             yield root
     finally:
         shutil.rmtree(root, ignore_errors=True)

@@ -21,7 +21,7 @@ from ...errors import BadInput, choose
 from ...losses import LOSSES
 from ...losses.options import options
 from ...runtime import durations, fingerprints
-from ...runtime.files import whole
+from ...runtime.files import atomic_write
 from ...runtime.machine import cores
 from ...runtime.repeating import repeatedly
 from ...runtime.workers import in_processes
@@ -171,7 +171,7 @@ def _train(data: Sequence[Path], validate: Path | None, training: Training) -> N
         train(training.config, data, training.out, validate=sets, resume=True, recipe_name=training.config.loss)
     except Diverged as error:  # the other rows are worth having
         told["diverged"] = str(error)
-    with whole(training.out / TRAINED) as temporary:
+    with atomic_write(training.out / TRAINED) as temporary:
         temporary.write_text(json.dumps(told) + "\n")
 
 

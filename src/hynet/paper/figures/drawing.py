@@ -14,7 +14,7 @@ from ... import datasets, images
 from ...errors import BadInput, DataNotFound, need
 from ...images import patches
 from ...images.example import sacre_coeur
-from ...runtime.files import make_folder, whole
+from ...runtime.files import atomic_write, make_folder
 from ...types import Array, Progress, silent
 from . import gradients, measured
 from .style import Drawing, Missing, save, styled
@@ -131,7 +131,7 @@ def draw(out: Path, sources: Sources, command: str = "hynet figures") -> dict[st
             text.append(str(found[name]))
             continue
         text.append(f"![{name}]({name}.svg)\n\n**{name}.** {drawing.caption}")
-    with whole(out / "figures.md") as temporary:
+    with atomic_write(out / "figures.md") as temporary:
         temporary.write_text("\n\n".join(text) + "\n")
     return found
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import need
-from ...runtime.files import whole
+from ...runtime.files import atomic_write
 
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
     "#000000", "#e69f00", "#56b4e9", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7",
@@ -69,7 +69,7 @@ def save(drawing: Drawing, name: str, out: Path, command: str) -> list[Path]:
     figure.text(0.02, 0.08 / (height + room), "\n".join(lines), fontsize=8, va="bottom", linespacing=1.3)
     paths = [out / f"{name}.{kind}" for kind in ("svg", "png")]
     for path in paths:
-        with whole(path) as temporary:
+        with atomic_write(path) as temporary:
             undated = {"Date": None} if path.suffix == ".svg" else {"Software": None}
             figure.savefig(temporary, dpi=DPI, metadata=undated)
     return paths

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import BadData
-from ...runtime.files import whole
+from ...runtime.files import atomic_write
 from ...types import Array
 from .cameras import Camera, from_colmap
 from .checks import check_model
@@ -104,7 +104,7 @@ def write_model(model: Any, folder: Path, colours: Array | None = None) -> None:
     for file in scratch.iterdir():
         os.replace(file, folder / file.name)
     scratch.rmdir()
-    with whole(folder / "points.ply") as file:
+    with atomic_write(folder / "points.ply") as file:
         model.export_PLY(file)
 
 
