@@ -242,9 +242,9 @@ def test_a_killed_run_loses_nothing_leaves_nobody_behind_and_is_taken_up(tmp_pat
     script.write_text(
         "import sys\n"
         "from hynet.features.folder import extract_all\n"
-        "from hynet.features.settings import Settings\n"
+        "from hynet.features.settings import FeatureSettings\n"
         "if __name__ == '__main__':\n"
-        "    extract_all(sys.argv[1], sys.argv[2], Settings(descriptor='rootsift', max_keypoints=60), jobs=2)\n"
+        "    extract_all(sys.argv[1], sys.argv[2], FeatureSettings(descriptor='rootsift', max_keypoints=60), jobs=2)\n"
     )
     # The workers hold the other end of this pipe, so that it closes when the last of them is gone.
     run = subprocess.Popen([sys.executable, script, photos, tmp_path / "f.h5"], stdout=subprocess.PIPE)

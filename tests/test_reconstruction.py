@@ -240,7 +240,7 @@ def test_the_database_holds_our_pixels_plus_a_half_and_matches_in_the_right_colu
 
 SCRIPT = """
 import os, signal, sys, threading
-from hynet.features.settings import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.sfm.reconstruction import reconstruct
 
 photos, out, step, after = sys.argv[1:]
@@ -259,7 +259,7 @@ def progress(done, total, what):
             die()
 
 if __name__ == "__main__":
-    settings = Settings(descriptor="rootsift", max_keypoints=900)
+    settings = FeatureSettings(descriptor="rootsift", max_keypoints=900)
     reconstruct(photos, out, settings=settings, ratio=0.85, jobs=1, progress=progress)
 """
 
