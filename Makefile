@@ -2,7 +2,7 @@
 PYTHON ?= python3.11
 BIN := .venv/bin
 
-.PHONY: match test test-app oldest slow check docs fuzz faults bench venv clean
+.PHONY: match test test-app oldest slow check stats docs fuzz faults bench venv clean
 
 match: .venv/.core
 	$(BIN)/hynet match --out matches.png
@@ -46,6 +46,10 @@ check: venv
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+# How big and how simple the package is, beside what it must be; JSON=1 prints one object.
+stats: venv
+	@$(BIN)/python -m research.stats $(if $(JSON),--json)
 
 # The document site, in an environment of its own. Warnings are errors: broken links among pages, names that do not exist.
 DOCS := .venv-docs/bin

@@ -1,0 +1,1 @@
+"""Studies and checks of the repository itself; not part of the wheel."""
