@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import hynet
 from hynet.datasets import synthetic
-from hynet.errors import BadData, BadInput
+from hynet.errors import BadData, BadInput, plural
 from hynet.images import patches
 from hynet.runtime.files import atomic_write
 from hynet.types import LAF_SUPPORT, Features, Keypoints, Matches, PatchPairs, PatchSet, Table
@@ -50,6 +50,24 @@ def test_a_table_prints_the_papers_row_above_ours():
     assert lines[0] == "**UBC**"
     assert [line.split("|")[1].strip() for line in lines[4:]] == ["HyNet (paper)", "hynet"]
     assert lines[4].split("|")[3].strip() == "-"
+
+
+@pytest.mark.parametrize(
+    ("count", "words", "sentence"),
+    [
+        (0, ("pair",), "0 pairs"),
+        (1, ("match",), "1 match"),
+        (3, ("match",), "3 matches"),
+        (1, ("entry", "entries"), "1 entry"),
+        (2, ("entry", "entries"), "2 entries"),
+    ],
+)
+def test_only_one_of_a_thing_is_written_in_the_singular(count, words, sentence):
+    assert plural(count, *words) == sentence
+
+
+def test_large_counts_are_written_with_commas_on_request():
+    assert plural(1234, "pair", spec=",") == "1,234 pairs"
 
 
 def test_a_file_is_written_whole_or_not_at_all(tmp_path):

@@ -65,6 +65,15 @@ def listed(choices: Iterable[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
+def plural(count: int, noun: str, plural: str | None = None, *, spec: str = "") -> str:
+    """Count and noun as a sentence has them: "1 match", "3 matches"; spec "," writes "1,234 pairs".
+
+    plural: of nouns that take neither -s nor -es.
+    """
+    many = plural or noun + ("es" if noun.endswith(("s", "x", "ch", "sh")) else "s")
+    return f"{count:{spec}} {noun if count == 1 else many}"
+
+
 def need(module: str, extra: str, purpose: str) -> ModuleType:
     """Import an optional package where it is used, or say which extra brings it."""
     try:
