@@ -36,7 +36,7 @@ class Run:
 
     name: str
     command: str
-    keeps: str = ""
+    committed: str = ""
 
 
 @dataclass(frozen=True)
@@ -151,10 +151,11 @@ def prepare(clone: Path, queue: Queue) -> None:
 
 def environment(state: State, data: Path) -> dict[str, str]:
     paths = {
-        "RUNS": str(state.folder.resolve()),
+        "RUNS": str(state.folder),
         "DATA": str(data.resolve()),
-        "OUT": str(state.folder.resolve() / "out"),
-        "PYTHONPATH": os.pathsep.join(str(state.clone.resolve() / part) for part in ("src", ".")),
+        "OUT": str(state.folder / "out"),
+        "PYTHONPATH": os.pathsep.join(map(str, (state.clone / "src", state.clone, HERE.parent))),
+        "RESEARCH": str(HERE),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
     }
     return {"OMP_NUM_THREADS": "1", **os.environ, **paths}
@@ -184,7 +185,7 @@ def _one(state: State, run: Run, lock: int) -> None:
     hours = state.ended(run)["hours"]
     state.remember(run, None, hours)
     whole(state.folder / "current", run.name)
-    command = ["nice", "-n", "19", "bash", "-c", run.command]
+    command = ["nice", "-n", "19", "bash", "-ec", run.command]
     with state.log(run).open("a") as log:
         process = subprocess.Popen(command, cwd=state.clone, stdout=log, stderr=log, pass_fds=(lock,))
         code = None

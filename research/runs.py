@@ -74,9 +74,10 @@ def page(state: State, queue: Queue) -> str:
         "|---|---|---|---|---|",
     ]
     for run, stands, hours, line in listed(state, queue):
-        lines.append(f"| {run.name} | {stands} | {hours:.1f} | {line.replace('|', '/')} | {run.keeps} |")
+        lines.append(f"| {run.name} | {stands} | {hours:.1f} | {line.replace('|', '/')} | {run.committed} |")
     lines += ["", "The commands:", ""]
-    lines += [f"    {run.name}: {run.command}" for run in queue.runs]
+    for run in queue.runs:
+        lines += [f"    # {run.name}", *(f"    {line}" for line in run.command.splitlines())]
     return "\n".join([*lines, ""])
 
 
