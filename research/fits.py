@@ -26,7 +26,7 @@ from hynet.evaluation.harness.methods import Method, Setting, open_methods
 from hynet.evaluation.imc import stereo
 from hynet.matching.consensus import Consensus
 from hynet.matching.nearest import match
-from hynet.matching.refinement import refine_anyones
+from hynet.matching.refinement import refine_external
 from hynet.types import Array, Matches
 
 SEEDS = range(2)
@@ -76,7 +76,7 @@ def homographies(data: Path) -> None:
         for other, H in zip(others, sequence.homographies, strict=True):
             b = method.features(other)
             matches = match(a, b, ratio=1.0)
-            refined = refine_anyones(photo, other, a, b, matches)
+            refined = refine_external(photo, other, a, b, matches)
             for name, fit in fits.items():
                 for places, points in (("detected", matches.places(a, b)), ("refined", refined.places(a, b))):
                     models = [fit(*points, seed) for seed in SEEDS]
@@ -105,7 +105,7 @@ def fundamentals(data: Path) -> None:
             a, b = method.features(own.photo), method.features(other.photo)
             rows = stereo.matches_of(method, a, b, 1.0)
             detected = Matches(rows, np.zeros(len(rows), np.float32))
-            refined = refine_anyones(own.photo, other.photo, a, b, detected)
+            refined = refine_external(own.photo, other.photo, a, b, detected)
             for where, matches in (("refined", refined), ("detected", detected)):
                 for step, errors in pose_errors(*matches.places(a, b), own, other).items():
                     credit = 100 * metrics.maa_credits(np.array(errors)).mean()

@@ -40,7 +40,7 @@ from hynet.runtime.batches import Batch, Failed, done
 from hynet.runtime.cluster import Cluster, open_cluster
 from hynet.runtime.files import atomic_write
 from hynet.sfm.collection_pairs import PAIR_SECONDS, TOGETHER
-from hynet.sfm.neighbours import alike, nearest
+from hynet.sfm.neighbours import most_similar, query_expansion
 from hynet.sfm.pairs import NEIGHBOURS, unique_pairs
 from hynet.sfm.photo_vectors import vectors_of
 from hynet.sfm.retrieval import PhotoVectors, learn_vectors
@@ -50,7 +50,7 @@ from hynet.types import Pair
 COPIED = 12  # photos
 INLIERS = 15, 30  # that a pair must have to count
 QUANTILES = 0.01, 0.05, 0.5, 0.95, 0.99
-WAYS = {"": alike, ", vectors not averaged": nearest}
+WAYS = {"": query_expansion, ", vectors not averaged": most_similar}
 
 
 def write_list(path: Path, scenes: list[Path], most: int | None) -> dict[str, Path]:
@@ -125,8 +125,8 @@ def recalled_in_folder(names: list[str], collection: Path, inliers: dict[Pair, i
     scenes = np.array([scene_of(name) for name in names])
     right = {least: (counts >= least) & (scenes[:, None] == scenes) for least in INLIERS}
     _, vectors = learn_vectors(names, lambda name: read_h5(collection, name).descriptors)
-    averaged, _ = alike(vectors, len(names) - 1)
-    plain, _ = nearest(vectors, len(names) - 1)
+    averaged, _ = query_expansion(vectors, len(names) - 1)
+    plain, _ = most_similar(vectors, len(names) - 1)
 
     def verified(pairs: np.ndarray) -> np.ndarray:
         return counts[tuple(pairs.T)] >= INLIERS[0]

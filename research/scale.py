@@ -158,7 +158,7 @@ def matching_rate(out: Path, folder: Path) -> float:
     def measure() -> float:
         with open_cluster("local", 1) as cluster:
             names, vectors = vectors_of(folder, cluster)
-        rows, _ = neighbours.nearest(vectors[:100], 5)
+        rows, _ = neighbours.most_similar(vectors[:100], 5)
         pairs = [(names[row], names[other], row, other) for row, others in enumerate(rows) for other in others]
         count_inliers(folder, pairs[:5])  # what is loaded once
         began = time.monotonic()

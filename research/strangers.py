@@ -18,7 +18,7 @@ import hynet
 from hynet.images import list_photos
 from hynet.matching.confidence import same_place
 from hynet.matching.consensus import Consensus
-from hynet.matching.turning import stand_alike
+from hynet.matching.turning import same_orientation
 from hynet.types import Features
 
 ORIENTATIONS = ("upright", "gradient")
@@ -34,7 +34,7 @@ def overlap(first: tuple[Features, ...], second: tuple[Features, ...]) -> tuple[
         if best is None or len(fit) > best[1]:
             assert matches.confidence is not None
             best = same_place(matches.confidence, len(fit)), len(fit)
-        if stand_alike(a, b, fit.matches):
+        if same_orientation(a, b, fit.matches):
             break
     assert best is not None
     return best

@@ -19,7 +19,7 @@ from hynet.features.hloc_file import write_group
 from hynet.features.settings import FeatureSettings
 from hynet.runtime.cluster import open_cluster
 from hynet.sfm.collection_pairs import find_pairs
-from hynet.sfm.neighbours import nearest
+from hynet.sfm.neighbours import most_similar
 from hynet.sfm.pairs import from_file, unique_pairs
 from hynet.types import Features, Keypoints
 from test_pairs import PHOTOS, places, unit  # noqa: F401  (a fixture)
@@ -92,9 +92,9 @@ def test_an_index_finds_nearly_all_that_comparing_all_finds():
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(300, 32))
     vectors = unit((centres[:, None] + 0.5 * rng.normal(size=(300, 10, 32))).reshape(-1, 32))
-    exact, similar = nearest(vectors, 9, exact=True)
+    exact, similar = most_similar(vectors, 9, exact=True)
     assert (np.diff(similar, axis=1) <= 0).all()
-    found, _ = nearest(vectors, 9, exact=False)
+    found, _ = most_similar(vectors, 9, exact=False)
     assert np.mean([len(set(a) & set(b)) / 9 for a, b in zip(exact, found, strict=True)]) > 0.95
 
 
@@ -134,4 +134,4 @@ def test_what_cannot_be_paired_is_told_in_one_sentence(places, cluster, tmp_path
 def test_the_extra_is_named_where_faiss_is_missing(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "faiss", None)
     with pytest.raises(MissingExtra, match=r"needs faiss: pip install 'hynet-features\[faiss\]'"):
-        nearest(unit(np.random.default_rng(0).normal(size=(100, 8))), 3, exact=False)
+        most_similar(unit(np.random.default_rng(0).normal(size=(100, 8))), 3, exact=False)

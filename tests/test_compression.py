@@ -117,14 +117,14 @@ def test_hamming_distances_are_those_counted_bit_by_bit(bits, counted_by, monkey
     first[20:30] = first[0]
     words = [np.packbits(rows, axis=1).view(np.uint64) for rows in (first, second)]
     usual = np.getbufsize()
-    best, apart, runner_up, of_second = hamming.nearest(*words)
+    best, apart, runner_up, of_second = hamming.nearest_by_bits(*words)
     counted = (first[:, None] != second[None]).sum(2)
     assert np.array_equal(best, counted.argmin(1))
     assert np.array_equal(apart, counted.min(1))
     assert np.array_equal(runner_up, np.sort(counted, axis=1)[:, 1])
     assert np.array_equal(of_second, counted.min(0))
     assert np.getbufsize() == usual
-    opposite = hamming.nearest(words[0][:1], ~words[0][:1])[1]
+    opposite = hamming.nearest_by_bits(words[0][:1], ~words[0][:1])[1]
     assert opposite in (bits, bits - 1)  # 256 bits are counted in bytes
 
 

@@ -163,7 +163,7 @@ def test_whole_numbers_find_copies_whatever_their_number(counts):
     rows = rng.normal(size=(max(counts), 128)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     first, second = rows[: counts[0]], rows[: counts[1]]
-    best, runner_up, best_of_second = rounded.nearest(first, second)
+    best, runner_up, best_of_second = rounded.nearest_by_integers(first, second)
     same = np.arange(min(counts))
     assert np.array_equal(best[same], same)
     assert np.array_equal(best_of_second[same], same)

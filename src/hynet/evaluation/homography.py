@@ -23,7 +23,7 @@ from ..images import patches
 from ..matching import Matcher
 from ..matching.consensus import Consensus
 from ..matching.nearest import match
-from ..matching.refinement import refine_anyones
+from ..matching.refinement import refine_external
 from ..matching.verification import THRESHOLDS
 from ..runtime import cache, fingerprints
 from ..types import Array, Features, Matches, Progress, silent
@@ -128,7 +128,7 @@ def _measured(method: Method, sequence: ImageSequence, refined: bool) -> dict[st
             second = method.features(photo)
 
             def located(matches: Matches, photo: Path = photo, second: Features = second) -> Matches:
-                return refine_anyones(sequence.photos[0], photo, first, second, matches) if refined else matches
+                return refine_external(sequence.photos[0], photo, first, second, matches) if refined else matches
 
             pairs.append(_pair(first, second, H, method.matcher, located))
         return {column: np.array([pair[column] for pair in pairs]) for column in pairs[0]}

@@ -45,7 +45,7 @@ class Hamming:
         first, second = _words(pack(a.descriptors)), _words(pack(b.descriptors))
         if not len(first) or not len(second):
             return Matches(np.zeros((0, 2), np.int64), np.zeros(0, np.float32))
-        best, apart, runner_up, of_second = nearest(first, second)
+        best, apart, runner_up, of_second = nearest_by_bits(first, second)
         rows = np.flatnonzero(apart == of_second[best])
         rows = rows[np.unique(best[rows], return_index=True)[1]]  # of those that are equally near a column, the first
         if ratio is not None and ratio < 1 and len(second) > 1:  # squared distances of unit rows are 4 h / B
@@ -62,18 +62,18 @@ def pack(rows: Array) -> Array:
     return np.packbits(rows > 0, axis=1)
 
 
-def nearest(first: Array, second: Array) -> tuple[Array, Array, Array, Array]:
+def nearest_by_bits(first: Array, second: Array) -> tuple[Array, Array, Array, Array]:
     """Words (N, W), (M, W) -> nearest (N,) in the second, its Hamming distance (N,), that of the runner-up (N,), and
     the least distance of each of the second (M,)."""
     shares = np.array_split(first, min(len(cores()), len(first)))
     with ThreadPoolExecutor(len(shares)) as pool:
-        found = list(pool.map(lambda share: _nearest(share, second), shares))
+        found = list(pool.map(lambda share: _nearest_by_bits(share, second), shares))
     best, least, runner_up = (np.concatenate([each[k] for each in found]) for k in range(3))
     return best, least, runner_up, np.minimum.reduce([each[3] for each in found])
 
 
-def _nearest(first: Array, second: Array) -> tuple[Array, Array, Array, Array]:
-    """`nearest` on one core, tile by tile, all in the same memory: fresh pages would cost a fifth of the time."""
+def _nearest_by_bits(first: Array, second: Array) -> tuple[Array, Array, Array, Array]:
+    """Search on one core, tile by tile, all in the same memory: fresh pages would cost a fifth of the time."""
     tile = max(1, min(len(first), TILE // len(second)))
     measure = (by_numpy if _faiss() is None else by_faiss)(second, tile)
     best = np.empty(len(first), np.int64)

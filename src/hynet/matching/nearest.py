@@ -45,7 +45,7 @@ def match(
     mutual: keep a match only if it is the nearest in both directions.
     fginn: the runner-up is the nearest that lies more than so many pixels from the match ("first geometrically
         inconsistent nearest neighbour"), so that one corner found twice does not count against itself.
-    rounded: by whole numbers (`matchers.rounded`), faster and nearly always the same.
+    rounded: by whole numbers (`matching.rounded`), faster and nearly always the same.
 
     Matches of keypoints that have a size carry the probability that they are right, if they are mutual.
     """
@@ -63,7 +63,7 @@ def match(
 
     find = nearest
     if rounded:
-        from .rounded import nearest as find  # brings ONNX Runtime, which matching in floats does without
+        from .rounded import nearest_by_integers as find  # brings ONNX Runtime, which matching in floats does without
     best, runner_up, best_of_second = find(first, second)
     rows = np.arange(len(first))
     if mutual:

@@ -63,7 +63,7 @@ def refine(first: Any, second: Any, a: Features, b: Features, matches: Matches) 
     return replace(matches, refined=places.astype(np.float32))
 
 
-def refine_anyones(first: Any, second: Any, a: Features, b: Features, matches: Matches) -> Matches:
+def refine_external(first: Any, second: Any, a: Features, b: Features, matches: Matches) -> Matches:
     """As `refine`, for features of any program; as they are where these may not be of the pixels that we read.
 
     Others may detect keypoints in a photo as it lies, not turned by its EXIF, or in a smaller copy of it.

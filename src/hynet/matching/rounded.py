@@ -23,8 +23,8 @@ TILE = 1 << 22  # numbers of the product at once: 16 MB
 LOWEST = np.iinfo(np.int32).min
 
 
-def nearest(first: Array, second: Array) -> tuple[Array, Array, Array]:
-    """The same as that of `matchers.nearest`, probably."""
+def nearest_by_integers(first: Array, second: Array) -> tuple[Array, Array, Array]:
+    """The same as that of `matching.nearest.nearest`, probably."""
     left, left_step = _codes(first, LEFT)
     right, right_step = _codes(second, RIGHT)
     left, right = (left + (LEFT + 1)).astype(np.uint8), np.ascontiguousarray(right.T.astype(np.int8))

@@ -10,7 +10,7 @@ ENOUGH = 30  # inliers of upright keypoints; with fewer, turned photos might hav
 TURNED = np.radians(15)  # a first choice; research/turning.py measures inliers over angle
 
 
-def stand_alike(a: Features, b: Features, inliers: Matches) -> bool:
+def same_orientation(a: Features, b: Features, inliers: Matches) -> bool:
     """Whether matches of upright keypoints are enough, and show no turn."""
     if len(inliers) < ENOUGH:
         return False

@@ -28,8 +28,8 @@ from ..types import Array, Features, Keypoints, Matches
 from . import Matcher, open_with_ratio
 from .confidence import has_scales, same_place
 from .refinement import refine as refined
-from .refinement import refine_anyones
-from .turning import stand_alike
+from .refinement import refine_external
+from .turning import same_orientation
 from .verification import THRESHOLDS, verify
 
 Photo = Any  # whatever `images.read` takes: paths, bytes, open files, URLs, PIL images, arrays, tensors
@@ -231,7 +231,7 @@ def match_photos(
                 if isinstance(extract, Extractor):
                     matches = refined(*photos, a, b, matches)
                 else:
-                    matches = refine_anyones(first, second, a, b, matches)
+                    matches = refine_external(first, second, a, b, matches)
         with clock("verify"):
             asked = "fundamental" if geometry == "none" else geometry
             return _Compared((a, b), matches, verify(a, b, matches, asked, threshold=threshold))
@@ -290,7 +290,7 @@ def _compared_as_they_stand(
     found = None
     if extract.orientation != "gradient":
         found = describe(keypoints)
-        if extract.orientation == "upright" or stand_alike(*found.features, found.fit.matches):
+        if extract.orientation == "upright" or same_orientation(*found.features, found.fit.matches):
             return found
     with clock("detect"):
         turned = [extract.orient(*each) for each in zip(photos, keypoints, strict=True)]

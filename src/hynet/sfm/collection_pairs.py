@@ -20,7 +20,7 @@ from ..runtime.cluster import Cluster
 from ..runtime.files import atomic_write
 from ..runtime.processes import one_by_one
 from ..types import Array, Features, Progress, silent
-from .neighbours import EXACT, alike, nearest
+from .neighbours import EXACT, most_similar, query_expansion
 from .pairs import unique_pairs
 from .photo_vectors import vectors_of
 
@@ -76,9 +76,9 @@ def find_pairs(
         raise BadInput(f"no collection and no features file {features}; `hynet extract` makes them.")
     _check_names(h5_names(features))
     names, vectors = vectors_of(features, cluster, progress)
-    rows, similar = nearest(vectors, neighbours, exact=exact, progress=progress)
+    rows, similar = most_similar(vectors, neighbours, exact=exact, progress=progress)
     if exact or len(names) <= EXACT:
-        pairs = unique_pairs(alike(vectors, neighbours, exact=exact, progress=progress)[0])
+        pairs = unique_pairs(query_expansion(vectors, neighbours, exact=exact, progress=progress)[0])
     else:
         pairs = unique_pairs(rows)
     duplicates = unique_pairs(np.where(similar >= DUPLICATE, rows, -1))

@@ -20,7 +20,7 @@ AVERAGED, ROUNDS = 20, 2  # neighbours that a vector is averaged with, and how o
 PROPOSED = 4  # times as many neighbours as are asked for
 
 
-def nearest(
+def most_similar(
     vectors: Array, count: int, *, exact: bool | None = None, progress: Progress = silent
 ) -> tuple[Array, Array]:
     """(V, n) unit rows -> the others most like each, best first: rows (V, k) and similarities (V, k).
@@ -36,14 +36,16 @@ def nearest(
     return _indexed(vectors, count, progress)
 
 
-def alike(vectors: Array, count: int, *, exact: bool | None = None, progress: Progress = silent) -> tuple[Array, Array]:
+def query_expansion(
+    vectors: Array, count: int, *, exact: bool | None = None, progress: Progress = silent
+) -> tuple[Array, Array]:
     """The same, after each vector was averaged with those most like it, twice: photos of one place that look different
     have neighbours in common. Not of so many that an index is needed."""
     averaged = min(AVERAGED, len(vectors) // 10)
     if averaged and (len(vectors) <= EXACT if exact is None else exact):
         for _ in range(ROUNDS):
-            vectors = _averaged(vectors, *nearest(vectors, averaged, exact=True, progress=progress))
-    return nearest(vectors, count, exact=exact, progress=progress)
+            vectors = _averaged(vectors, *most_similar(vectors, averaged, exact=True, progress=progress))
+    return most_similar(vectors, count, exact=exact, progress=progress)
 
 
 def _averaged(vectors: Array, rows: Array, similar: Array) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..errors import BadInput, DataNotFound, choose, need
 from ..types import Array, Pair, Progress, silent
-from .neighbours import alike, nearest
+from .neighbours import most_similar, query_expansion
 from .retrieval import NothingToLearn, Read, learn_vectors
 
 EXHAUSTIVE = 200  # photos; beyond, each is matched with those most alike. `reconstruct` alone has rounds.py from 51 on
@@ -76,7 +76,7 @@ def similar_photos(
             _, vectors = learn_vectors(names, descriptors, progress)
         except NothingToLearn:
             return np.zeros((len(names), 0), np.int64)  # nor is there anything to match
-        rows, _ = (alike if averaged else nearest)(vectors, count, progress=progress)
+        rows, _ = (query_expansion if averaged else most_similar)(vectors, count, progress=progress)
     return rows
 
 
