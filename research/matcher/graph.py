@@ -18,7 +18,7 @@ CANDIDATES = 6
 CLOSE = NEIGHBOURS + 1  # nearest anchors, as `consensus` has them, the edge itself among them
 FARTHER = tuple(range(26, 96, 7))  # ranks of some anchors farther away
 BESIDE = CLOSE + len(FARTHER)  # K: anchors beside an edge, in each photo
-FEATURES, RELATIONS = 12, 7
+FEATURES, RELATIONS = 11, 7  # the same whichever photo comes first
 NOT_MUTUAL = -8.0  # of the first logit of edges that are not mutual nearest neighbours, which `consensus` leaves out
 
 
@@ -78,11 +78,10 @@ def candidates(first: Array, second: Array, a: Points, b: Points) -> Edges:
     turn = b.angle[j] - a.angle[i]
     features = [
         4 * (distance - 0.8),
-        4 * (ratio - 1) + 1,
-        4 * (other_ratio - 1) + 1,
+        4 * (np.minimum(ratio, other_ratio) - 1) + 1,
         4 * (np.maximum(ratio, other_ratio) - 1) + 1,
-        4 * (distance / last - 0.9),
-        4 * (distance / other_last - 0.9),
+        4 * (distance / np.minimum(last, other_last) - 0.9),
+        4 * (distance / np.maximum(last, other_last) - 0.9),
         mutual,
         (rank + other_rank) / 3,
         np.abs(rank - other_rank) / 3,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from hynet import images
-from hynet.detectors.orientation import peaks
-from hynet.detectors.selection import best_rows
-from hynet.extractors.patchwise import Extractor
+from hynet.features.detectors.orientation import peaks
+from hynet.features.detectors.selection import best_rows
+from hynet.features.extractors.patchwise import Extractor
 from hynet.geometry import Pose, pose_error, relative_pose
-from hynet.matchers.confidence import BY_NEIGHBOURS, BY_RATIO, DISTINCT, LITTLE, NEAR, NEIGHBOURS, STRETCH
-from hynet.matchers.nearest import match
-from hynet.metrics import auc_credits
-from hynet.system.files import whole
+from hynet.geometry.metrics import auc_credits
+from hynet.matching.confidence import BY_NEIGHBOURS, BY_RATIO, DISTINCT, LITTLE, NEAR, NEIGHBOURS, STRETCH
+from hynet.matching.nearest import match
+from hynet.runtime.files import atomic_write
 from hynet.types import Array, Features, Keypoints
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Features",
     "Keypoints",
     "Pose",
+    "atomic_write",
     "auc_credits",
     "best_rows",
     "images",
@@ -33,5 +34,4 @@ __all__ = [
     "peaks",
     "pose_error",
     "relative_pose",
-    "whole",
 ]

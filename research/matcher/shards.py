@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .hynet_paths import Array, whole
+from .hynet_paths import Array, atomic_write
 
 LARGEST = 0.5  # number of a descriptor: 127 in 8 bits. Those of 128 numbers rarely have one above.
 COLUMNS = ("xy", "sigma", "angle", "scores", "rays")
@@ -86,7 +86,7 @@ def save(path: Path, shard: Shard) -> None:
         has = [model in photo.codes for photo in photos]
         columns[f"has_{model}"] = np.array(has)
         columns[f"codes_{model}"] = np.concatenate([photo.codes[model] for photo in photos if model in photo.codes])
-    with whole(path) as temporary:
+    with atomic_write(path) as temporary:
         np.savez(temporary, **columns)
 
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from .examples import UNKNOWN, Example, Pool
-from .hynet_paths import whole
+from .hynet_paths import atomic_write
 from .network import Glue
 
 PAIRS = 4  # a step
@@ -81,9 +81,9 @@ class Run:
     def save(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         parts: dict[str, Any] = {name: getattr(self, name).state_dict() for name in ("network", "average", "optimiser")}
-        with whole(self.folder / "last.pt") as temporary:
+        with atomic_write(self.folder / "last.pt") as temporary:
             torch.save({**parts, "progress": asdict(self.progress)}, temporary)
-        with whole(self.folder / "weights.safetensors") as temporary:
+        with atomic_write(self.folder / "weights.safetensors") as temporary:
             about = {name: f"{value:.0f}" for name, value in asdict(self.progress).items()}
             save_file({name: value.contiguous() for name, value in self.average.state_dict().items()}, temporary, about)
 
