@@ -28,6 +28,7 @@ from hynet.features.detectors.dog import DoG, octaves
 from hynet.features.extractors import PhotoExtractor, find_extractor, open_extractor
 from hynet.features.extractors.patchwise import Extractor
 from hynet.sfm import colmap
+from hynet.sfm.colmap.programs import extract_sift
 
 PHOTOS = 4
 KEYPOINTS = 2048
@@ -141,7 +142,7 @@ def _pycolmap(folder: Path, photos: list[Path], max_keypoints: int) -> Work:
             database = Path(scratch) / "sift.db"
             with colmap.opened(database):
                 pass  # made empty
-            colmap.extract_sift(database, folder, max_keypoints)
+            extract_sift(database, folder, max_keypoints)
             with colmap.opened(database) as store:
                 return sum(len(store.stored_keypoints(name)) for name in store.names)
 

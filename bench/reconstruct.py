@@ -20,6 +20,7 @@ from hynet.datasets import synthetic
 from hynet.features.settings import FeatureSettings
 from hynet.runtime.machine import cores
 from hynet.sfm import colmap
+from hynet.sfm.colmap.programs import extract_sift, match_sift
 from hynet.sfm.reconstruction import reconstruct
 
 PHOTOS = 24
@@ -66,9 +67,9 @@ def _by_colmap(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, flo
     clock = StageClock()
     with colmap.opened(database):
         pass  # made empty
-    colmap.extract_sift(database, photos, max_keypoints)
+    extract_sift(database, photos, max_keypoints)
     clock.stop("features")
-    colmap.match_sift(database)
+    match_sift(database)
     clock.stop("matches")
     model = colmap.as_arrays(colmap.map_photos(database, asked=colmap.MappingTask(threads=len(cores()))))
     clock.stop("mapping")

@@ -12,7 +12,7 @@ import hynet
 from hynet import pages
 from hynet.datasets import synthetic
 from hynet.pages import view
-from hynet.sfm import colmap
+from hynet.sfm.colmap.reading import read_model
 
 if len(sys.argv) > 1:
     photos = Path(sys.argv[1])
@@ -25,6 +25,6 @@ else:
 done = hynet.reconstruct(photos, "model/")
 print(f"{done.registered} of {done.photos} photos, {done.points} points, {done.reprojection_error:.2f} px")
 
-model = colmap.read_model("model/")  # arrays: model.photos[k].cam_from_world (3, 4), model.xyz (M, 3)
+model = read_model("model/")  # arrays: model.photos[k].cam_from_world (3, 4), model.xyz (M, 3)
 print("camera 0 looks along", model.photos[0].cam_from_world[2, :3].round(2))
 pages.write("view.html", view.page(model, "made by example 05"))  # open it in a browser

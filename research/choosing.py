@@ -21,6 +21,7 @@ import numpy as np
 import hynet
 from hynet.features.folder import Settings
 from hynet.sfm import colmap
+from hynet.sfm.colmap.reading import read_model
 
 SCENES = Path(__file__).with_name("scenes_for_choosing.txt")
 KEYPOINTS = 4096
@@ -42,7 +43,7 @@ def write_scene(photos: Path, model: Path, out: Path) -> int:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
     colmap.pycolmap().undistort_images(work, model, photos)
-    found = colmap.read_model(work / "sparse")
+    found = read_model(work / "sparse")
     sound = [photo for photo in found.photos if FOCALS[0] < photo.camera.K[0, 0] / max(photo.camera.size) < FOCALS[1]]
     random = np.random.default_rng(0)
     sound = [sound[k] for k in sorted(random.permutation(len(sound))[:MOST_PHOTOS])]

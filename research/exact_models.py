@@ -20,6 +20,7 @@ from hynet.errors import DataNotFound
 from hynet.features.settings import FeatureSettings
 from hynet.sfm import colmap
 from hynet.sfm.camera_errors import camera_errors, centres
+from hynet.sfm.colmap.reading import read_model
 from hynet.sfm.reconstruction import KEYPOINTS
 from hynet.types import Array
 
@@ -52,7 +53,7 @@ def main(out: Path, folders: list[Path], model: str) -> None:
         for refine in (False, True):
             made = hynet.reconstruct(folder, out / folder.name, settings=settings, refine=refine)
             told = f"{made.registered} of {made.photos} | {made.points} | {made.track_length:.2f}"
-            compared = beside_the_truth(colmap.read_model(made.model), true_poses(folder))
+            compared = beside_the_truth(read_model(made.model), true_poses(folder))
             refined = "yes" if refine else "no"
             print(f"| {folder.name} | {refined} | {told} | {made.reprojection_error:.3f} | {compared} |", flush=True)
 

@@ -25,6 +25,7 @@ from hynet.features.settings import FeatureSettings
 from hynet.runtime.files import atomic_write
 from hynet.sfm import colmap
 from hynet.sfm.colmap import NotReconstructed
+from hynet.sfm.colmap.programs import extract_sift, match_sift
 from hynet.sfm.mapping import Reconstructed
 from hynet.sfm.reconstruction import reconstruct
 
@@ -37,8 +38,8 @@ def by_colmap(photos: Path, out: Path, keypoints: int) -> Reconstructed:
     database.unlink(missing_ok=True)
     with colmap.opened(database):
         pass  # made empty
-    colmap.extract_sift(database, photos, keypoints)
-    colmap.match_sift(database)
+    extract_sift(database, photos, keypoints)
+    match_sift(database)
     model = colmap.as_arrays(colmap.map_photos(database))
     funnel = colmap.read_funnel(database)
     return Reconstructed.of(model, funnel, out, len(funnel.keypoints))

@@ -16,6 +16,7 @@ from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.matching.nearest import Nearest
 from hynet.sfm import colmap
+from hynet.sfm.colmap.programs import extract_sift, match_sift
 
 pytest.importorskip("pycolmap")
 
@@ -27,8 +28,8 @@ def theirs(tmp_path_factory) -> Path:
     (home / "photos").mkdir()
     for k, photo in enumerate(synthetic.scene(seed=1, photos=3, size=(400, 300)).photos):
         cv2.imwrite(str(home / "photos" / f"{k}.png"), photo)
-    colmap.extract_sift(home / "db", home / "photos", 400)
-    colmap.match_sift(home / "db")
+    extract_sift(home / "db", home / "photos", 400)
+    match_sift(home / "db")
     return home
 
 

@@ -394,12 +394,14 @@ def test_bombs_and_encrypted_archives_are_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["cameras", "images", "points3D", "frames", "rigs"])
 @pytest.mark.parametrize("how", ["cut", "count", "nan"])
 def test_a_broken_model_is_told_before_colmap_believes_it(tmp_path, name, how):
-    colmap = pytest.importorskip("hynet.sfm.colmap")
+    pytest.importorskip("hynet.sfm.colmap")
+    from hynet.sfm.colmap.reading import read_model
+
     pycolmap = pytest.importorskip("pycolmap")
     options = pycolmap.SyntheticDatasetOptions()
     options.num_rigs, options.num_cameras_per_rig, options.num_frames_per_rig, options.num_points3D = 1, 1, 4, 30
     pycolmap.synthesize_dataset(options).write_binary(tmp_path)
-    assert len(colmap.read_model(tmp_path).photos) == 4
+    assert len(read_model(tmp_path).photos) == 4
     path = tmp_path / f"{name}.bin"
     content = path.read_bytes()
     if how == "cut":
@@ -410,23 +412,25 @@ def test_a_broken_model_is_told_before_colmap_believes_it(tmp_path, name, how):
         content = content[:8] + b"\xff" * (len(content) - 8)
     path.write_bytes(content)
     with pytest.raises(BadData, match=rf"{name}\.bin"):
-        colmap.read_model(tmp_path)
+        read_model(tmp_path)
 
 
 @pytest.mark.parametrize("number", ["1e300", "7"])
 def test_a_camera_that_is_not_turned_but_stretched_is_refused(tmp_path, number):
-    colmap = pytest.importorskip("hynet.sfm.colmap")
+    pytest.importorskip("hynet.sfm.colmap")
+    from hynet.sfm.colmap.reading import read_model
+
     pycolmap = pytest.importorskip("pycolmap")
     options = pycolmap.SyntheticDatasetOptions()
     options.num_rigs, options.num_cameras_per_rig, options.num_frames_per_rig, options.num_points3D = 1, 1, 4, 30
     pycolmap.synthesize_dataset(options).write_text(tmp_path)
-    assert len(colmap.read_model(tmp_path).photos) == 4
+    assert len(read_model(tmp_path).photos) == 4
     lines = (tmp_path / "frames.txt").read_text().splitlines()
     words = lines[-1].split()
     words[3] = number  # of its quaternion: frame, rig, then w x y z
     (tmp_path / "frames.txt").write_text("\n".join([*lines[:-1], " ".join(words)]) + "\n")
     with pytest.raises(BadData, match="cannot be"):
-        colmap.read_model(tmp_path)
+        read_model(tmp_path)
 
 
 @pytest.mark.parametrize("content", ["", '{"points": 12, "obs', "[]", '{"points": 12}', "[" * 100_000])

@@ -23,6 +23,7 @@ from hynet.features.descriptors.loading import load
 from hynet.features.detectors.dog import DoG
 from hynet.features.hloc_file import FeaturesFile
 from hynet.sfm import colmap
+from hynet.sfm.colmap.reading import read_model
 
 pytest.importorskip("pycolmap")
 
@@ -175,7 +176,7 @@ def test_the_published_protocol_takes_keypoints_pairs_and_cameras_of_the_scene(r
     assert "protocol published" in found.title
     assert any("the scene's own keypoints, the listed pairs, the cameras of its database" in n for n in found.notes)
     (place,) = (tmp_path / "work").glob("Fountain-rootsift-published-*")
-    model = colmap.read_model(place / "ratio-0.8")
+    model = read_model(place / "ratio-0.8")
     assert len({photo.camera for photo in model.photos}) == 1  # shared, as in the database
     assert model.photos[0].camera.params[0] != 352.0  # and refined, as COLMAP does by default
     first = published.read_keypoints(release / "keypoints" / "0.png.bin")
@@ -200,7 +201,7 @@ def test_without_its_files_the_published_protocol_guesses_a_camera_per_photo(str
     found = BENCHMARKS["eth"](["rootsift"], strecha, work=tmp_path / "work", max_keypoints=700)
     assert found.rows["rootsift"]["registered"] == 4
     (place,) = (tmp_path / "work").glob("fountain-made-rootsift-published-*")
-    assert len({photo.camera for photo in colmap.read_model(place / "ratio-0.8").photos}) == 4
+    assert len({photo.camera for photo in read_model(place / "ratio-0.8").photos}) == 4
     assert any("a camera per photo by EXIF or guessed" in note for note in found.notes)
 
 

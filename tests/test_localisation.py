@@ -20,6 +20,7 @@ from hynet.errors import BadData, BadInput, DataNotFound, MissingExtra
 from hynet.features.settings import FeatureSettings
 from hynet.sfm import colmap
 from hynet.sfm.camera_errors import best_similarity, camera_errors
+from hynet.sfm.colmap.reading import read_model
 from hynet.sfm.localisation import Located, Map
 from hynet.sfm.reconstruction import reconstruct
 from hynet.sfm.retrieval import PhotoVectors
@@ -56,7 +57,7 @@ def here(place) -> Map:
 
 def errors(place: Path, truth: synthetic.SyntheticScene, pose: np.ndarray, k: int) -> tuple[float, float]:
     """Of photo k: degrees, and parts of the scene."""
-    photos = colmap.read_model(place / "model").photos
+    photos = read_model(place / "model").photos
     true = truth.cam_from_world[[int(Path(photo.name).stem) for photo in photos]]
     over = best_similarity(np.stack([photo.cam_from_world for photo in photos]), true)
     degrees, apart = camera_errors(pose[None], truth.cam_from_world[k : k + 1], over)
@@ -94,11 +95,11 @@ def test_an_unknown_focal_length_is_estimated(place, truth):
 
 
 def test_without_pycolmap_poselib_finds_the_same_place(here, place, truth, monkeypatch):
-    whole = colmap.read_model(place / "model")
+    whole = read_model(place / "model")
     lenses = [photo.camera.K for photo in whole.photos]
     by_colmap = here.locate(place / "queries" / "2.png")
     monkeypatch.setitem(sys.modules, "pycolmap", None)
-    read = colmap.read_model(place / "model")
+    read = read_model(place / "model")
     assert [photo.name for photo in read.photos] == [photo.name for photo in whole.photos]
     for ours, theirs in zip(read.photos, whole.photos, strict=True):
         assert ours.cam_from_world == pytest.approx(theirs.cam_from_world, abs=1e-9)
@@ -131,7 +132,7 @@ def test_without_pycolmap_exif_tells_the_focal_length_and_a_model_as_text_is_sai
     assert camera.known_focal
     assert camera.params[0] == pytest.approx(40 / 43.27 * 500, rel=1e-3)
     with pytest.raises(MissingExtra, match="pycolmap"):
-        colmap.read_model(tmp_path)
+        read_model(tmp_path)
 
 
 def test_the_command_gives_poses_pictures_and_goes_on_past_what_is_no_photo(place, tmp_path, capsys):

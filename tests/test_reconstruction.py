@@ -30,6 +30,7 @@ from hynet.sfm import colmap
 from hynet.sfm.camera_errors import camera_errors, centres
 from hynet.sfm.colmap import NotReconstructed
 from hynet.sfm.colmap.mapping import FARTHEST, adjust
+from hynet.sfm.colmap.reading import read_model
 from hynet.sfm.exact_tracks import move_keypoints
 from hynet.sfm.localisation import Map
 from hynet.sfm.reconstruction import Reconstructed, reconstruct
@@ -76,7 +77,7 @@ def model_files(folder: Path) -> dict[str, bytes]:
 
 def errors(folder: Path | str, truth: synthetic.SyntheticScene) -> tuple[float, float]:
     """Largest error in degrees, and in parts of the scene."""
-    model = colmap.read_model(folder)
+    model = read_model(folder)
     rows = [int(Path(photo.name).stem) for photo in model.photos]
     true = truth.cam_from_world[rows]
     degrees, apart = camera_errors(np.stack([photo.cam_from_world for photo in model.photos]), true)
@@ -160,7 +161,7 @@ def write_two(photos: Path, folder: Path) -> Path:
 
 
 def test_the_points_lie_on_the_surfaces_that_were_rendered(done: Reconstructed, truth: synthetic.SyntheticScene):
-    model = colmap.read_model(done.model)
+    model = read_model(done.model)
     ratios = []
     for photo in model.photos:
         seen = photo.points >= 0
@@ -195,7 +196,7 @@ def test_a_photo_whose_observations_are_all_far_off_is_no_longer_registered(done
 
 
 def test_the_table_counts_what_the_model_holds(done: Reconstructed):
-    model, funnel = colmap.read_model(done.model), colmap.read_funnel(Path(done.model) / "database.db")
+    model, funnel = read_model(done.model), colmap.read_funnel(Path(done.model) / "database.db")
     assert done.points == len(model.xyz)
     assert done.observations == sum(int((photo.points >= 0).sum()) for photo in model.photos)
     assert done.track_length == pytest.approx(done.observations / done.points)
@@ -207,7 +208,7 @@ def test_the_table_counts_what_the_model_holds(done: Reconstructed):
 
 
 def test_points_have_the_colour_of_the_photos(done: Reconstructed, truth: synthetic.SyntheticScene):
-    model = colmap.read_model(done.model)
+    model = read_model(done.model)
     photo = model.photos[2]
     seen = photo.points >= 0
     x, y = np.rint(photo.xy[seen]).astype(int).T
@@ -441,7 +442,7 @@ def test_a_known_camera_stays_as_it_is(
     camera = colmap.pinhole_text(truth.K)
     out = tmp_path / "model"
     run(photos, out, features=Path(done.model) / "features.h5", camera=camera)
-    assert all(np.allclose(photo.camera.K, truth.K) for photo in colmap.read_model(out).photos)
+    assert all(np.allclose(photo.camera.K, truth.K) for photo in read_model(out).photos)
     assert errors(out, truth)[0] < 0.1
 
 
@@ -486,7 +487,7 @@ def test_each_photo_may_have_its_own_known_camera(truth, photos: Path, done: Rec
     cameras = {f"{k}.png": colmap.pinhole_text(narrower if k == 2 else truth.K) for k in range(5)}
     features = Path(done.model) / "features.h5"
     run(photos, tmp_path / "model", features=features, camera=cameras)
-    found = {photo.name: photo.camera for photo in colmap.read_model(tmp_path / "model").photos}
+    found = {photo.name: photo.camera for photo in read_model(tmp_path / "model").photos}
     assert len(found) == 5
     np.testing.assert_allclose(found["2.png"].K, narrower)
     assert found["0.png"] == found["4.png"]
@@ -528,7 +529,7 @@ def test_a_photo_that_vanishes_after_extraction_costs_its_colours_and_its_exact_
     again = run(tmp_path / "photos", tmp_path / "model", features=features, progress=vanish)
     assert again.registered == done.registered
     detected = read_h5(features, "0.png").keypoints.xy
-    model = colmap.read_model(tmp_path / "model")
+    model = read_model(tmp_path / "model")
     moved = {photo.name: np.abs(photo.xy - read_h5(features, photo.name).keypoints.xy).max() for photo in model.photos}
     (first,) = (photo for photo in model.photos if photo.name == "0.png")
     np.testing.assert_allclose(first.xy, detected, atol=1e-3)
@@ -563,7 +564,7 @@ def test_features_without_the_size_of_the_photo_leave_its_centre_where_it_is(
             for key in ("keypoints", "descriptors"):
                 file[f"{name}/{key}"] = ours[name][key][()]
     run(photos, tmp_path / "model", features=theirs)
-    assert {photo.camera.size for photo in colmap.read_model(tmp_path / "model").photos} == {(400, 300)}
+    assert {photo.camera.size for photo in read_model(tmp_path / "model").photos} == {(400, 300)}
 
 
 @pytest.mark.parametrize(("spoilt", "why"), [(np.nan, "NaN or infinite"), (None, "of sizes 128 and 64")])
@@ -713,7 +714,7 @@ def test_the_command_tells_the_contract_and_bad_options_before_any_work(photos: 
 
 def test_a_folder_without_a_model_and_a_file_that_is_no_database_are_told(tmp_path: Path):
     with pytest.raises(BadData, match="no COLMAP model"):
-        colmap.read_model(tmp_path)
+        read_model(tmp_path)
     (tmp_path / "database.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(BadData, match="not a COLMAP database"):
         colmap.read_funnel(tmp_path / "database.db")

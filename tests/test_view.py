@@ -13,7 +13,8 @@ import pytest
 from hynet import images
 from hynet.cli import main
 from hynet.pages import view
-from hynet.sfm.colmap import Camera, Model, ModelPhoto, read_model
+from hynet.sfm.colmap import Camera, Model, ModelPhoto
+from hynet.sfm.colmap.reading import read_model
 
 pycolmap = pytest.importorskip("pycolmap")
 

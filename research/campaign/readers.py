@@ -274,9 +274,9 @@ def _model_text(folder: Path) -> None:
 
 def _read_model(folder: Path) -> Any:
     from hynet.pages import view
-    from hynet.sfm import colmap
+    from hynet.sfm.colmap.reading import read_model
 
-    model = colmap.read_model(folder)
+    model = read_model(folder)
     view.page(model, "x")
     return model.xyz, model.errors, [(photo.xy, photo.cam_from_world) for photo in model.photos]
 
@@ -291,7 +291,7 @@ def _database(folder: Path) -> None:
             store.add_photo(name, camera, frames)
         matches = np.column_stack([np.arange(9), np.arange(9)])
         first, second = store.verifiable("a.jpg"), store.verifiable("b.jpg")
-        store.add_pair("a.jpg", "b.jpg", matches, store.verify(first, second, matches))
+        store.add_pair("a.jpg", "b.jpg", matches, colmap.verify_pair(first, second, matches))
     with contextlib.closing(sqlite3.connect(folder / "database.db")) as file:
         file.execute("PRAGMA journal_mode=DELETE")
 

@@ -13,7 +13,7 @@ import tyro
 
 from .. import pages
 from ..pages import view
-from ..sfm.colmap import read_model
+from ..sfm.colmap.reading import read_model
 from ..sfm.run_folder import folder_of_photos
 from . import Report
 

@@ -20,6 +20,7 @@ from ..features.hloc_file import write_group
 from ..geometry import metrics
 from ..sfm import colmap
 from ..sfm.camera_errors import Similarity, best_similarity, camera_errors, centres
+from ..sfm.colmap.reading import read_model
 from ..sfm.localisation import Map
 from ..sfm.reconstruction import reconstruct
 from ..types import Array, Features, Progress, silent
@@ -138,7 +139,7 @@ def _looked_up(method: Method, views: Sequence[View], others: Sequence[Path], op
         except colmap.NotReconstructed:
             return LookedUp(nobody > 0, nobody + np.inf, nobody + np.inf, nobody, np.zeros(0, bool))
         here = Map(Path(place) / "model", features=file, extractor=_Extractor(method.features))
-        over = _similarity(colmap.read_model(Path(place) / "model"), {view.photo.name: view for view in known})
+        over = _similarity(read_model(Path(place) / "model"), {view.photo.name: view for view in known})
         found = [here.locate(view.photo, camera=colmap.pinhole_text(view.K)) for view in left_out]
         refused = np.array([not here.locate(photo).located for photo in strangers], bool)
     degrees, apart = nobody + np.inf, nobody + np.inf

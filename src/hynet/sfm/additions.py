@@ -128,7 +128,7 @@ def _add(
         ours = matcher(read(first), read(second)).indices + np.array([theirs[first], theirs[second]])
         known = store.matches(first, second)
         both = ours if known is None else np.concatenate([known, ours])
-        geometry = store.verify(seen(first), seen(second), both)
+        geometry = colmap.verify_pair(seen(first), seen(second), both)
         results.append((first, second, both, geometry))
         matches += len(ours)
         inliers += len(geometry.inlier_matches)

@@ -141,7 +141,7 @@ def count_inliers(features: Path, pairs: Sequence[tuple[str, str, int, int]]) ->
     for first, second, *_ in one_by_one(pairs):
         a, b = _read(features, seen, first), _read(features, seen, second)
         found = Consensus()(a, b)
-        counts.append(len(verify(a, b, found, "fundamental").matches) if len(found) >= VERIFIED else 0)
+        counts.append(len(verify(a, b, found, "fundamental")) if len(found) >= VERIFIED else 0)
     return counts
 
 

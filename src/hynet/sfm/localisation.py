@@ -32,7 +32,9 @@ from ..runtime.files import atomic_write, make_folder
 from ..runtime.locks import exclusive_lock
 from ..types import Array, Features, Progress, silent
 from . import colmap
-from .colmap import AbsolutePose, Camera, ModelPhoto
+from .colmap import Camera, ModelPhoto
+from .colmap.pose import AbsolutePose, absolute_pose
+from .colmap.reading import read_model
 from .retrieval import learn_vectors
 
 NEIGHBOURS = 10  # photos of the map that a query is matched with
@@ -112,7 +114,7 @@ class Map:
             raise DataNotFound(
                 f"no map {folder}; give the folder of a reconstruction, as `hynet reconstruct` makes it."
             )
-        model = colmap.read_model(folder)
+        model = read_model(folder)
         self._file = _features_file(folder, features)
         known = set(h5_names(self._file))
         self._photos: dict[str, ModelPhoto] = {photo.name: photo for photo in model.photos if photo.name in known}
@@ -143,7 +145,7 @@ class Map:
             seen_with = self._likely_camera(photo, features.image_size, alike)
         else:
             seen_with = colmap.parse_camera(camera or self._camera, features.image_size)
-        found = colmap.absolute_pose(seen_with, xy, self._xyz[points], INLIER_PIXELS * max(features.image_size))
+        found = absolute_pose(seen_with, xy, self._xyz[points], INLIER_PIXELS * max(features.image_size))
         if found is None:
             return Located(False, 0, 0.0, len(rows), alike)
         # A keypoint may be matched with several points, and a point with several keypoints: each counts once.

@@ -93,7 +93,7 @@ def match_all(
             found = matcher(first.features, second.features)
         else:
             found = matched.read(*pair, first.features, second.features)
-        return found, store.verify(first.seen, second.seen, found.indices)
+        return found, verify_pair(first.seen, second.seen, found.indices)
 
     pieces = ((pair, partial(work, pair, view(pair[0]), view(pair[1]))) for pair in todo)
     with _one_thread_a_product():

@@ -17,6 +17,7 @@ from ..runtime.files import atomic_write
 from ..types import Array, Keypoints, Progress, silent
 from . import colmap
 from .colmap import NotReconstructed
+from .colmap.programs import match_sift
 
 SIFT = "sift"
 LONGEST_SIDE = 1600  # pixels; larger photos are shrunk, keypoints are in pixels of the shrunken photo
@@ -87,7 +88,7 @@ def match_by_sift(
     database = work / "database.db"
     _extract(database, work / "photos", readable, max_keypoints, progress)
     progress(0, 1, "matching")
-    colmap.match_sift(database, neighbours=None if len(readable) <= EXHAUSTIVE else NEIGHBOURS, threads=threads)
+    match_sift(database, neighbours=None if len(readable) <= EXHAUSTIVE else NEIGHBOURS, threads=threads)
     return SiftMatches(database, work / "photos", unreadable)
 
 

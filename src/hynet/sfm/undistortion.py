@@ -21,8 +21,9 @@ from ..features.folder import find_masks, name_photos
 from ..runtime.files import atomic_write, make_folder
 from ..runtime.locks import exclusive_lock
 from ..types import Array, Progress, silent
-from . import colmap
 from .colmap import ModelPhoto
+from .colmap.reading import read_model
+from .colmap.undistortion import bent, pinhole_camera, write_straight_model
 
 KEPT_SUFFIXES = (".jpg", ".jpeg", ".png")  # what all three programs read
 QUALITY = 95  # of JPEG
@@ -41,7 +42,7 @@ def undistort(
     masks: a folder of masks as for `hynet extract`; what is black there is black in OUT/masks, too.
     """
     need_apart(photos, out)
-    found = colmap.read_model(model)
+    found = read_model(model)
     out = Path(out)
     named = name_photos(photos)
     if missing := next((photo.name for photo in found.photos if photo.name not in named), None):
@@ -55,7 +56,7 @@ def undistort(
             progress(done, len(found.photos), "undistorting")
         unfinished = out / ".sparse"
         shutil.rmtree(unfinished, ignore_errors=True)
-        colmap.write_straight_model(Path(model), unfinished / "0", flat)
+        write_straight_model(Path(model), unfinished / "0", flat)
         os.replace(unfinished, out / "sparse")
     return len(found.photos)
 
@@ -85,9 +86,9 @@ def _flat_names(names: list[str]) -> dict[str, str]:
 def _write_photo(photo: ModelPhoto, path: Path, mask: Path | None, out: Path, name: str) -> None:
     pixels = images.read_colour(path)
     seen = _seen(photo, pixels, mask)
-    straight = colmap.pinhole_camera(photo.camera)
+    straight = pinhole_camera(photo.camera)
     if straight != photo.camera:
-        x, y = colmap.bent(photo.camera, straight)
+        x, y = bent(photo.camera, straight)
         pixels = cv2.remap(pixels, x, y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
         seen = cv2.remap(seen, x, y, cv2.INTER_NEAREST, borderMode=cv2.BORDER_CONSTANT, borderValue=0)
     with atomic_write(out / "images" / name) as file:

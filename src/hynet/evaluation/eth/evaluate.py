@@ -27,6 +27,8 @@ from ...runtime import cache, fingerprints
 from ...runtime.files import atomic_write
 from ...sfm import camera_errors as alignment
 from ...sfm import colmap
+from ...sfm.colmap.programs import dense_points
+from ...sfm.colmap.reading import read_model
 from ...sfm.reconstruction import Reconstructed, reconstruct
 from ...types import Array, Progress, silent
 from ..harness import comparing, papers
@@ -202,8 +204,8 @@ def _outcome(
             )
     except colmap.NotReconstructed:
         return Outcome(None, np.zeros(0), np.zeros(0))
-    dense = colmap.dense_points(out, scene.folder, out / "dense")
-    model = [photo for photo in colmap.read_model(out).photos if photo.name in scene.truth]
+    dense = dense_points(out, scene.folder, out / "dense")
+    model = [photo for photo in read_model(out).photos if photo.name in scene.truth]
     if len(model) < 3:  # two cameras can always be laid over two others
         return Outcome(done, np.zeros(0), np.zeros(0), dense)
     truth = np.stack([scene.truth[photo.name] for photo in model])

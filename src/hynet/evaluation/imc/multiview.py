@@ -83,7 +83,7 @@ def _poses(method: Method, scene: Scene, bag: Bag, ratio: float) -> dict[str, Po
                 store.add_photo(name, camera, features.keypoints.frames)
             for first, second in pairs_to_match(scene, bag):
                 matches = matches_of(method, seen[first], seen[second], ratio)
-                geometry = store.verify(store.verifiable(first), store.verifiable(second), matches)
+                geometry = colmap.verify_pair(store.verifiable(first), store.verifiable(second), matches)
                 store.add_pair(first, second, matches, geometry)
         try:
             model = colmap.as_arrays(colmap.map_photos(database, asked=MAPPING))

@@ -27,6 +27,7 @@ from ...runtime.machine import cache_folder
 from ...runtime.processes import EndedEarly
 from ...sfm import colmap
 from ...sfm import sift_for_patches as sfm
+from ...sfm.colmap.reading import read_model
 from ...types import Array, Features, Progress, silent
 
 MAX_KEYPOINTS = 4000  # a photo, for structure from motion
@@ -148,7 +149,7 @@ def _model_pairs(model: Path, folder: Path, most: int) -> list[Pair]:
     }
     views = [
         _View(named[photo.name], photo.xy, photo.points)
-        for photo in colmap.read_model(model).photos
+        for photo in read_model(model).photos
         if photo.name in named and _size(named[photo.name]) == photo.camera.size
     ]
     if pairs := _overlapping(views, most):

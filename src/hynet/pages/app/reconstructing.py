@@ -21,7 +21,8 @@ from ... import pages
 from ...errors import HynetError
 from ...features.settings import FeatureSettings
 from ...runtime.processes import end_with
-from ...sfm.colmap import MODEL_FILES, read_funnel, read_model
+from ...sfm.colmap import MODEL_FILES, read_funnel
+from ...sfm.colmap.reading import read_model
 from ...sfm.reconstruction import reconstruct
 from .. import view
 from ..doctor.examination import examine

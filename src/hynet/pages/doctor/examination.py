@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataNotFound
-from ...sfm.colmap import read_model
+from ...sfm.colmap.reading import read_model
 from .diagnosis import UNKNOWN, Finding, Source, findings
 from .funnel import STAGES, StageCounts, count
 

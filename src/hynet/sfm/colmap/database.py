@@ -11,24 +11,13 @@ from typing import Any
 import numpy as np
 
 from ...errors import BadData
-from ...types import Array
+from ...types import Array, Pair
 from .cameras import Camera, from_colmap, to_colmap
 from .package import HALF, SEED, pycolmap
-from .tables import read_tables
-
-Pair = tuple[str, str]  # names of two photos
+from .tables import read_funnel
 
 # Samples at least, of which COLMAP takes 100: it goes on until it is sure anyway.
 LEAST_TRIALS = 50
-
-
-@dataclass(frozen=True)
-class Funnel:
-    """How much each step left. The first photo of a pair was added to the database before the second."""
-
-    keypoints: Mapping[str, int]  # photo -> how many
-    matches: Mapping[Pair, int]  # pair -> raw matches; no entry where it was not tried
-    inliers: Mapping[Pair, int]  # pair -> verified matches, 0 where there are none; the same entries
 
 
 @dataclass(frozen=True)
@@ -122,14 +111,10 @@ class Store:
         return np.asarray(self._db.read_matches(*numbers), np.int64) if self._db.exists_matches(*numbers) else None
 
     def verifiable(self, name: str) -> Verifiable:
-        """One photo as `verify` wants it."""
+        """One photo as `verify_pair` wants it."""
         image = self._db.read_image(self._numbers[name])
         points = np.asarray(self._db.read_keypoints(image.image_id)[:, :2], np.float64)
         return Verifiable(self._db.read_camera(image.camera_id), points)
-
-    def verify(self, first: Verifiable, second: Verifiable, matches: Array) -> Any:
-        """What `add_pair` writes."""
-        return verify_pair(first, second, matches)
 
     def add_pair(self, first: str, second: str, matches: Array, geometry: Any) -> None:
         """matches: (K, 2), rows of the first and of the second."""
@@ -199,20 +184,6 @@ def opened(database: Path) -> Iterator[Store]:
         raise BadData(f"{database} is not a COLMAP database; choose another, or delete it.") from None
     with db:
         yield Store(database, db)
-
-
-def read_funnel(database: str | Path) -> Funnel:
-    """What each step left, of a finished or an unfinished run. Needs no pycolmap, which leaves out empty pairs."""
-    with read_tables(Path(database)) as tables:
-        names = tables.names()
-        keypoints = tables.keypoints()
-        matches = {pair: count for pair, count in tables.match_counts().items() if names.keys() >= set(pair)}
-        inliers = tables.inlier_counts()
-    return Funnel(
-        {name: keypoints.get(number, 0) for number, name in names.items()},
-        {(names[a], names[b]): count for (a, b), count in matches.items()},
-        {(names[a], names[b]): inliers.get((a, b), 0) for a, b in matches},
-    )
 
 
 def colmap_keypoints(frames: Array, columns: int = 6) -> Array:

@@ -11,15 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import BadData
 from ...runtime.files import atomic_write
 from ...types import Array
 from .cameras import Camera, from_colmap
-from .checks import check_model
-from .package import HALF, installed, pycolmap
-from .without import read_cameras, read_images, read_points
+from .package import HALF, pycolmap
 
-LARGEST = 1e30  # of any number in a model: the square of a larger one is beyond what a page or a file of points holds
 MODEL_FILES = ("cameras.bin", "images.bin", "points3D.bin", "frames.bin", "rigs.bin")
 
 
@@ -35,7 +31,7 @@ class ModelPhoto:
 
     @property
     def centre(self) -> Array:
-        """(3,) where in the world the camera is."""
+        """(3,) place of the camera in the world."""
         return -self.cam_from_world[:, :3].T @ self.cam_from_world[:, 3]
 
 
@@ -63,37 +59,8 @@ class Model:
         return float(self.errors.mean()) if len(self.xyz) else 0.0
 
 
-def read_model(folder: str | Path) -> Model:
-    """The model that COLMAP, `hynet reconstruct` or anyone wrote into this folder."""
-    check_model(Path(folder))
-    if not installed() and not (Path(folder) / "images.bin").is_file() and (Path(folder) / "images.txt").is_file():
-        pycolmap()  # says that it is missing: models as text are read by COLMAP alone
-    try:
-        model = as_arrays(pycolmap().Reconstruction(folder)) if installed() else _from_files(Path(folder))
-    except (OSError, ValueError, RuntimeError, IndexError, KeyError, TypeError, MemoryError):
-        raise BadData(
-            f"{folder} holds no COLMAP model (cameras, images and points3D); give the folder of one."
-        ) from None
-    if not _is_possible(model):
-        raise BadData(f"{folder} holds cameras or points that cannot be, such as NaN; reconstruct it again.")
-    return model
-
-
-def _is_possible(model: Model) -> bool:
-    """Numbers of a size to calculate with, rotations that are some (COLMAP believes those of its frames), lenses."""
-    poses = np.array([photo.cam_from_world for photo in model.photos]).reshape(-1, 3, 4)
-    cameras = {photo.camera for photo in model.photos}
-    numbers = [poses, model.xyz, model.errors, *(photo.xy for photo in model.photos)]
-    numbers += [np.array(camera.params) for camera in cameras]
-    if not all((np.abs(some) < LARGEST).all() for some in numbers):  # nor is NaN
-        return False
-    rotations = poses[:, :, :3]
-    turned = np.allclose(rotations @ rotations.swapaxes(1, 2), np.eye(3), atol=1e-2)
-    return turned and all((np.diag(camera.K) > 0).all() for camera in cameras)
-
-
 def write_model(model: Any, folder: Path, colours: Array | None = None) -> None:
-    """COLMAP's files and points.ply, each whole or not there. colours: (M, 3) uint8 RGB, as in the Model's rows."""
+    """Write COLMAP's files and points.ply, each whole or not at all. colours: (M, 3) uint8 RGB, a row a point."""
     if colours is not None:
         for number, colour in zip(sorted(model.points3D), colours, strict=True):
             model.points3D[number].color = colour
@@ -109,7 +76,7 @@ def write_model(model: Any, folder: Path, colours: Array | None = None) -> None:
 
 
 def open_model(folder: Path) -> Any:
-    """A model that we wrote ourselves, as pycolmap.Reconstruction."""
+    """Open a model that we wrote ourselves, as pycolmap.Reconstruction."""
     return pycolmap().Reconstruction(folder)
 
 
@@ -119,14 +86,14 @@ def registered(model: Any) -> list[str]:
 
 
 def move(model: Any, name: str, rows: Array, xy: Array) -> None:
-    """Keypoints (K,) of a photo of a pycolmap.Reconstruction to other places (K, 2)."""
+    """Move keypoints (K,) of a photo of a pycolmap.Reconstruction to other places (K, 2)."""
     keypoints = next(image for image in model.images.values() if image.name == name).points2D
     for row, place in zip(rows.tolist(), xy + HALF, strict=True):
         keypoints[row].xy = place
 
 
 def as_arrays(model: Any) -> Model:
-    """Of a pycolmap.Reconstruction."""
+    """Convert a pycolmap.Reconstruction."""
     rows = {number: row for row, number in enumerate(sorted(model.points3D))}
     points = [model.points3D[number] for number in rows]
     cameras = {number: from_colmap(camera) for number, camera in model.cameras.items()}
@@ -137,31 +104,6 @@ def as_arrays(model: Any) -> Model:
         colours=np.array([point.color for point in points], np.uint8).reshape(-1, 3),
         track_lengths=np.array([point.track.length() for point in points], np.int64),
         errors=np.array([point.error for point in points], np.float64),
-    )
-
-
-def _from_files(folder: Path) -> Model:
-    """Of binary files that were checked, where pycolmap is not installed."""
-    points = read_points(folder / "points3D.bin")
-    rows = {number: row for row, number in enumerate(points)}
-    cameras = {number: Camera(*each) for number, each in read_cameras(folder / "cameras.bin").items()}
-    photos = [
-        ModelPhoto(
-            photo.name,
-            cameras[photo.camera],
-            photo.cam_from_world,
-            photo.xy - HALF,
-            np.array([rows.get(number, -1) for number in photo.points.tolist()], np.int64),
-        )
-        for photo in read_images(folder / "images.bin")
-    ]
-    places, colours, errors, lengths = zip(*points.values(), strict=True) if points else ((), (), (), ())
-    return Model(
-        photos=tuple(sorted(photos, key=lambda photo: photo.name)),
-        xyz=np.array(places).reshape(-1, 3),
-        colours=np.array(colours, np.uint8).reshape(-1, 3),
-        track_lengths=np.array(lengths, np.int64),
-        errors=np.array(errors, np.float64),
     )
 
 

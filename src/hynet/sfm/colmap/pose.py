@@ -1,4 +1,4 @@
-"""Where one photo was taken, from points whose places in the world are known: by COLMAP, or by PoseLib without it."""
+"""The pose of one photo from points whose places in the world are known: by COLMAP, or by PoseLib without it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from ...types import Array
 from .cameras import Camera, from_colmap, to_colmap
 from .package import HALF, SEED, installed, pycolmap
-from .without import pose
 
 FOCALS = np.geomspace(0.5, 2, 15)  # times a focal length that is a guess: those that PoseLib is tried with
 
@@ -25,9 +24,9 @@ class AbsolutePose:
 
 
 def absolute_pose(camera: Camera, xy: Array, xyz: Array, pixels: float) -> AbsolutePose | None:
-    """From (K, 2) in our pixels and (K, 3) in the world; inliers are off by at most `pixels`. None where there is none.
+    """Estimate from (K, 2) in our pixels and (K, 3) in the world; inliers are off by at most `pixels`.
 
-    A focal length that is not known is estimated, too.
+    A focal length that is not known is estimated, too. None where no pose fits.
     """
     if len(xy) < 4:
         return None
@@ -58,18 +57,23 @@ def absolute_pose(camera: Camera, xy: Array, xyz: Array, pixels: float) -> Absol
 
 
 def _by_poselib(camera: Camera, xy: Array, xyz: Array, pixels: float) -> AbsolutePose | None:
-    """The same. A focal length that is not known is the one of FOCALS with the most inliers."""
-    tried = [camera] if camera.known_focal else [_zoomed(camera, times) for times in FOCALS]
-    found = [pose(each.model, each.size, each.params, xy + HALF, xyz, pixels) for each in tried]
-    best = max(range(len(tried)), key=lambda k: found[k][1].sum())
-    cam_from_world, inliers = found[best]
-    if not inliers.any() or not np.isfinite(cam_from_world).all():
-        return None
-    return AbsolutePose(cam_from_world, tried[best], inliers)
+    """Estimate the same without pycolmap. An unknown focal length is the one of FOCALS with the most inliers."""
+    import poselib
+
+    options = {"max_reproj_error": pixels, "seed": SEED}
+    best: AbsolutePose | None = None
+    for tried in [camera] if camera.known_focal else [_zoomed(camera, times) for times in FOCALS]:
+        width, height = tried.size
+        lens = {"model": tried.model, "width": width, "height": height, "params": list(tried.params)}
+        found, info = poselib.estimate_absolute_pose(xy + HALF, xyz, lens, options, {})
+        inliers = np.asarray(info["inliers"], bool)
+        if best is None or inliers.sum() > best.inliers.sum():
+            best = AbsolutePose(np.asarray(found.Rt), tried, inliers)
+    return best if best is not None and best.inliers.any() and np.isfinite(best.cam_from_world).all() else None
 
 
 def _zoomed(camera: Camera, times: float) -> Camera:
-    """One or two focal lengths come first in COLMAP's parameters."""
+    """Multiply the focal lengths, which come first in COLMAP's parameters, one or two of them."""
     focals = 2 if camera.model in ("PINHOLE", "OPENCV") else 1
     params = (*(times * focal for focal in camera.params[:focals]), *camera.params[focals:])
     return replace(camera, params=params)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import BadData
 from ...runtime import fingerprints
-from ...types import Array
+from ...types import Array, Pair
 from .cameras import Camera
 from .package import pycolmap
 
@@ -33,6 +33,15 @@ GEOMETRIES = (
     "multiple",
     "calibrated rig",
 )
+
+
+@dataclass(frozen=True)
+class Funnel:
+    """How much each step left. The first photo of a pair was added to the database before the second."""
+
+    keypoints: Mapping[str, int]  # photo -> how many
+    matches: Mapping[Pair, int]  # pair -> raw matches; no entry where it was not tried
+    inliers: Mapping[Pair, int]  # pair -> verified matches, 0 where there are none; the same entries
 
 
 @dataclass(frozen=True)
@@ -146,6 +155,20 @@ def read_tables(path: Path) -> Iterator[Tables]:
             yield tables
     except (sqlite3.Error, UnicodeDecodeError) as error:
         raise BadData(f"{path} is not a COLMAP database that can be read: {error}.") from None
+
+
+def read_funnel(database: str | Path) -> Funnel:
+    """What each step left, of a finished or an unfinished run. Needs no pycolmap, which leaves out empty pairs."""
+    with read_tables(Path(database)) as tables:
+        names = tables.names()
+        keypoints = tables.keypoints()
+        matches = {pair: count for pair, count in tables.match_counts().items() if names.keys() >= set(pair)}
+        inliers = tables.inlier_counts()
+    return Funnel(
+        {name: keypoints.get(number, 0) for number, name in names.items()},
+        {(names[a], names[b]): count for (a, b), count in matches.items()},
+        {(names[a], names[b]): inliers.get((a, b), 0) for a, b in matches},
+    )
 
 
 def check_database(path: Path) -> None:
