@@ -21,7 +21,7 @@ from hynet.features.settings import FeatureSettings
 from hynet.runtime.machine import cores
 from hynet.sfm import colmap
 from hynet.sfm.colmap.programs import extract_sift, match_sift
-from hynet.sfm.reconstruction import reconstruct
+from hynet.sfm.reconstruct import reconstruct
 
 PHOTOS = 24
 KEYPOINTS = 3000

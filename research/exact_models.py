@@ -21,7 +21,7 @@ from hynet.features.settings import FeatureSettings
 from hynet.sfm import colmap
 from hynet.sfm.camera_errors import camera_errors, centres
 from hynet.sfm.colmap.reading import read_model
-from hynet.sfm.reconstruction import KEYPOINTS
+from hynet.sfm.reconstruct import KEYPOINTS
 from hynet.types import Array
 
 

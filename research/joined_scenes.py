@@ -31,7 +31,7 @@ from hynet.runtime.files import atomic_write
 from hynet.sfm import colmap
 from hynet.sfm.colmap import NotReconstructed
 from hynet.sfm.colmap.mapping import MAPPERS, MappingTask
-from hynet.sfm.reconstruction import reconstruct
+from hynet.sfm.reconstruct import reconstruct
 
 VERIFIED = 15  # inliers
 MODELS = 50  # that the mapper may begin, COLMAP's own number

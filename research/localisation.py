@@ -17,7 +17,7 @@ from hynet import images
 from hynet.datasets import scenes
 from hynet.features.settings import FeatureSettings
 from hynet.sfm.localisation import Map
-from hynet.sfm.reconstruction import reconstruct
+from hynet.sfm.reconstruct import reconstruct
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("maps", type=Path)

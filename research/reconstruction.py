@@ -27,7 +27,7 @@ from hynet.sfm import colmap
 from hynet.sfm.colmap import NotReconstructed
 from hynet.sfm.colmap.programs import extract_sift, match_sift
 from hynet.sfm.mapping import Reconstructed
-from hynet.sfm.reconstruction import reconstruct
+from hynet.sfm.reconstruct import reconstruct
 
 COLUMNS = ("registered", "points", "observations", "track_length", "reprojection_error")
 

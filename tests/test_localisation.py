@@ -22,7 +22,7 @@ from hynet.sfm import colmap
 from hynet.sfm.camera_errors import best_similarity, camera_errors
 from hynet.sfm.colmap.reading import read_model
 from hynet.sfm.localisation import Located, Map
-from hynet.sfm.reconstruction import reconstruct
+from hynet.sfm.reconstruct import reconstruct
 from hynet.sfm.retrieval import PhotoVectors
 
 pytest.importorskip("pycolmap")

@@ -21,8 +21,8 @@ from conftest import exchange
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.images import drawing
-from hynet.patchsets import build as patchsets
 from hynet.patchsets import correspondence, part
+from hynet.patchsets import make as patchsets
 from hynet.runtime.cluster import open_cluster
 from hynet.sfm import sift_for_patches as sfm
 from hynet.sfm.colmap import Camera
@@ -139,7 +139,7 @@ def made(photos: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
 def build(photos: Path, out: Path, **options) -> dict:
     folders = [photos / "planes", photos / "strangers", photos / "empty"]
     settings = patchsets.PatchSettings(max_keypoints=1200)
-    return patchsets.build(folders, out, settings=settings, hard_share=0.2, **options)
+    return patchsets.make(folders, out, settings=settings, hard_share=0.2, **options)
 
 
 def test_a_cluster_makes_the_same_set(made, photos: Path, tmp_path: Path):
@@ -212,7 +212,7 @@ def test_a_second_run_makes_nothing_again_and_a_new_scene_extends_the_set(made, 
     again.mkdir()
     for number in range(3):
         cv2.imwrite(str(again / f"{number}.png"), truth.photos[number])
-    extended = patchsets.build([again], out, settings=settings, hard_share=0.2)
+    extended = patchsets.make([again], out, settings=settings, hard_share=0.2)
     assert part.stat().st_mtime_ns == before
     assert [scene["name"] for scene in extended["scenes"]] == ["planes", "again"]
     assert extended["scenes"][1]["first_patch"] == extended["scenes"][0]["patches"]
@@ -240,9 +240,9 @@ def test_elliptic_regions_of_another_network_do_not_mix_with_those_there(made, p
         json.dumps({**json.loads(path.read_text()), "settings": part.noted(settings) | {"shape_network": "old"}})
     )
     with pytest.raises(BadInput, match="other settings"):
-        patchsets.build([photos / "planes"], out, settings=settings)
+        patchsets.make([photos / "planes"], out, settings=settings)
     with pytest.raises(BadInput, match="from 0 to 1"):
-        patchsets.build([photos / "planes"], out, settings=replace(settings, elliptic=2))
+        patchsets.make([photos / "planes"], out, settings=replace(settings, elliptic=2))
 
 
 def correlation(a: Array, b: Array) -> Array:
@@ -279,11 +279,11 @@ def test_a_scene_with_a_replaced_photo_is_made_again_even_if_size_and_time_are_e
     part = out / ".parts" / "planes" / "patches.npy"
     before, content = part.stat().st_mtime_ns, part.read_bytes()
     os.utime(folder / "0.png")
-    patchsets.build([folder], out, settings=settings)
+    patchsets.make([folder], out, settings=settings)
     assert part.stat().st_mtime_ns == before  # touched, but the same
     large, small = sorted(folder.glob("*.png"), key=lambda path: -path.stat().st_size)[:2]
     exchange(large, small.read_bytes())
-    patchsets.build([folder], out, settings=settings)
+    patchsets.make([folder], out, settings=settings)
     assert part.read_bytes() != content
 
 
@@ -300,29 +300,29 @@ def test_a_killed_run_leaves_nobody_behind_and_is_taken_up(photos: Path, tmp_pat
         time.sleep(0.1)
     assert not subprocess.run(["pgrep", "-f", str(out)], capture_output=True).stdout
     assert not (out / "info.txt").exists()
-    patchsets.build([scene], out)
+    patchsets.make([scene], out)
     assert read_phototour(out)[1]
 
 
 def test_other_settings_do_not_mix_with_what_is_there(made, photos: Path):
     out, _ = made
     with pytest.raises(BadInput, match=r"support was 24.0, now 12"):
-        patchsets.build([photos / "planes"], out, settings=patchsets.PatchSettings(support=12, max_keypoints=1200))
+        patchsets.make([photos / "planes"], out, settings=patchsets.PatchSettings(support=12, max_keypoints=1200))
     other = patchsets.PatchSettings(support=12, max_keypoints=1200)
     before = (out / "info.txt").read_bytes()
     with pytest.raises(BadInput, match=r"also holds .*, which must be made again: give their folders, too"):
-        patchsets.build([photos / "planes"], out, settings=other, overwrite=True)
+        patchsets.make([photos / "planes"], out, settings=other, overwrite=True)
     assert (out / "info.txt").read_bytes() == before
 
 
 def test_folders_that_cannot_be_scenes_are_said(photos: Path, tmp_path: Path):
     pytest.importorskip("pycolmap")
     with pytest.raises(DataNotFound, match="no folder"):
-        patchsets.build([tmp_path / "nothing"], tmp_path / "set")
+        patchsets.make([tmp_path / "nothing"], tmp_path / "set")
     with pytest.raises(BadInput, match="two scenes are called planes"):
-        patchsets.build([photos / "planes", photos / "planes"], tmp_path / "set")
+        patchsets.make([photos / "planes", photos / "planes"], tmp_path / "set")
     with pytest.raises(BadData, match="no scene could be made"):
-        patchsets.build([photos / "empty"], tmp_path / "set")
+        patchsets.make([photos / "empty"], tmp_path / "set")
 
 
 def test_a_contact_sheet_shows_each_point_in_a_row():
@@ -409,5 +409,5 @@ def read_phototour(root: Path) -> tuple[Array, list[int], list[int], list[tuple[
 )
 def test_patches_of_nothing_are_refused_at_once(photos: Path, tmp_path: Path, settings, sentence):
     with pytest.raises(BadInput, match=sentence):
-        patchsets.build([photos / "planes"], tmp_path / "set", settings=patchsets.PatchSettings(**settings))
+        patchsets.make([photos / "planes"], tmp_path / "set", settings=patchsets.PatchSettings(**settings))
     assert not (tmp_path / "set").exists()

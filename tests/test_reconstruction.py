@@ -33,7 +33,7 @@ from hynet.sfm.colmap.mapping import FARTHEST, adjust
 from hynet.sfm.colmap.reading import read_model
 from hynet.sfm.exact_tracks import move_keypoints
 from hynet.sfm.localisation import Map
-from hynet.sfm.reconstruction import Reconstructed, reconstruct
+from hynet.sfm.reconstruct import Reconstructed, reconstruct
 
 pycolmap = pytest.importorskip("pycolmap")
 has_global_mapper = pytest.mark.skipif(not hasattr(pycolmap, "global_mapping"), reason="came with pycolmap 4")
@@ -242,7 +242,7 @@ def test_the_database_holds_our_pixels_plus_a_half_and_matches_in_the_right_colu
 SCRIPT = """
 import os, signal, sys, threading
 from hynet.features.settings import FeatureSettings
-from hynet.sfm.reconstruction import reconstruct
+from hynet.sfm.reconstruct import reconstruct
 
 photos, out, step, after = sys.argv[1:]
 calls = 0

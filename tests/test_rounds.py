@@ -13,8 +13,9 @@ from hynet.datasets import synthetic
 from hynet.features.folder import extract_all
 from hynet.features.settings import FeatureSettings
 from hynet.runtime.cluster import open_cluster
-from hynet.sfm import colmap, reconstruction, rounds
-from hynet.sfm.reconstruction import reconstruct
+from hynet.sfm import colmap, rounds
+from hynet.sfm import reconstruct as reconstruction
+from hynet.sfm.reconstruct import reconstruct
 from hynet.sfm.rounds import in_rounds
 
 # --- Which pairs ---

@@ -19,7 +19,7 @@ import pytest
 from hynet.cli import main
 from hynet.cli.stopping import stopped
 from hynet.datasets import synthetic
-from hynet.patchsets import build
+from hynet.patchsets import make
 from hynet.runtime.interruptions import says_what_is_kept
 from hynet.sfm import colmap
 
@@ -147,7 +147,7 @@ def test_patches_that_are_stopped_say_what_is_kept(tmp_path, capsys, monkeypatch
     def stop(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(build, "_make_parts", stop)
+    monkeypatch.setattr(make, "_make_parts", stop)
     (tmp_path / "castle").mkdir()
     assert main(["patches", str(tmp_path / "castle"), "--out", str(tmp_path / "set")]) == 130
     told = f"hynet: stopped; what is done is kept in {tmp_path}/set; run the same command again to go on.\n"

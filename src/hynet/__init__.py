@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from .matching.two_photos import match_photos
     from .matching.verification import verify
     from .sfm.localisation import localize
-    from .sfm.reconstruction import reconstruct
+    from .sfm.reconstruct import reconstruct
     from .training.run import train
     from .types import Features, Keypoints, Matches, PatchPairs, PatchSet, Table
 
@@ -54,7 +54,7 @@ _HOMES = {
     "match_photos": "matching.two_photos",
     "refine": "matching.refinement",
     "verify": "matching.verification",
-    "reconstruct": "sfm.reconstruction",
+    "reconstruct": "sfm.reconstruct",
     "localize": "sfm.localisation",
     "train": "training.run",
     "Features": "types",

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import tyro
 
 from ..errors import BadInput, need
-from ..patchsets import build as patchsets
+from ..patchsets import make as patchsets
 from ..patchsets.kept_apart import in_two, link
 from ..runtime.files import make_folder
 from ..runtime.interruptions import says_what_is_kept
@@ -62,7 +62,7 @@ def run(
         for name, own in parts.items():
             link(own, work / name)
             tell(f"cutting patches of {len(own)} photos to {'learn from' if name == 'learn' else 'measure on'}")
-            patchsets.build([work / name], work / f"{name}-patches", progress=progress)
+            patchsets.make([work / name], work / f"{name}-patches", progress=progress)
         learn, kept_apart = (work / f"{name}-patches" for name in parts)
 
         def show(line: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from ..datasets import ubc
 from ..errors import BadInput
 from ..images import drawing
 from ..images.patches import SUPPORT_SIGMAS
-from ..patchsets import build as patchsets
+from ..patchsets import make as patchsets
 from . import Report
 from .choices import workers_of
 from .progress import bar
@@ -62,7 +62,7 @@ def run(
             return _sheet(show, out, progress)
     with workers_of(cluster, workers or 0) as there, bar() as progress:
         settings = patchsets.PatchSettings(support=support, max_keypoints=max_keypoints, elliptic=elliptic)
-        summary = patchsets.build(
+        summary = patchsets.make(
             folders,
             out,
             settings=settings,

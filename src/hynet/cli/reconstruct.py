@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 import tyro
 
 from ..features.settings import FeatureSettings
-from ..sfm.reconstruction import KEYPOINTS, reconstruct
+from ..sfm.reconstruct import KEYPOINTS, reconstruct
 from ..sfm.undistortion import need_apart
 from ..sfm.undistortion import undistort as write_undistorted
 from . import Report

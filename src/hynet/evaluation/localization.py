@@ -22,7 +22,7 @@ from ..sfm import colmap
 from ..sfm.camera_errors import Similarity, best_similarity, camera_errors, centres
 from ..sfm.colmap.reading import read_model
 from ..sfm.localisation import Map
-from ..sfm.reconstruction import reconstruct
+from ..sfm.reconstruct import reconstruct
 from ..types import Array, Features, Progress, silent
 from .harness import comparing
 from .harness.contestants import Model

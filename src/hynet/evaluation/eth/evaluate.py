@@ -29,7 +29,7 @@ from ...sfm import camera_errors as alignment
 from ...sfm import colmap
 from ...sfm.colmap.programs import dense_points
 from ...sfm.colmap.reading import read_model
-from ...sfm.reconstruction import Reconstructed, reconstruct
+from ...sfm.reconstruct import Reconstructed, reconstruct
 from ...types import Array, Progress, silent
 from ..harness import comparing, papers
 from ..harness.contestants import Model

@@ -28,7 +28,7 @@ from ...sfm import colmap
 from ...sfm import pairs as pairing
 from ...sfm.colmap import tables
 from ...sfm.matches import match_all
-from ...sfm.reconstruction import Reconstructed
+from ...sfm.reconstruct import Reconstructed
 from ...types import Keypoints, Progress, silent
 
 # COLMAP's own limit of models; one thread, because more give now this model, now another.

@@ -23,7 +23,7 @@ from ...features.settings import FeatureSettings
 from ...runtime.processes import end_with
 from ...sfm.colmap import MODEL_FILES, read_funnel
 from ...sfm.colmap.reading import read_model
-from ...sfm.reconstruction import reconstruct
+from ...sfm.reconstruct import reconstruct
 from .. import view
 from ..doctor.examination import examine
 from ..doctor.page import page as doctor_page

@@ -41,7 +41,7 @@ DEFAULTS = PatchSettings()
 SCENE_SECONDS = 6 * 3600.0  # that a scene may take on a cluster
 
 
-def build(
+def make(
     folders: Sequence[str | Path],
     out: str | Path,
     *,
@@ -209,7 +209,7 @@ def _make_part_apart(
 ) -> None:
     # Its parent by number: if that is killed while this starts, it would take another for its parent, and go on.
     task = json.dumps([os.getpid(), name, str(folder), str(parts), asdict(settings), *threads])
-    program = "import sys; from hynet.patchsets.build import _make_part_here; _make_part_here(sys.argv[1])"
+    program = "import sys; from hynet.patchsets.make import _make_part_here; _make_part_here(sys.argv[1])"
     command = [sys.executable, "-c", program, task]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
         running.add(process)
