@@ -79,7 +79,10 @@ def by_hynet(options: list[str]) -> Callable[[Path, Path], int]:
 
 
 def by_sift(photos: Path, out: Path) -> int:
-    """COLMAP's own pipeline with its own settings: SIFT, exhaustive matching, the incremental mapper."""
+    """COLMAP's own pipeline with its own settings: SIFT, exhaustive matching, the incremental mapper.
+
+    The largest model, and in it the folders 1, 2, ... of smaller ones.
+    """
     pycolmap.set_random_seed(0)
     with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
         database = Path(scratch) / "database.db"
@@ -92,8 +95,11 @@ def by_sift(photos: Path, out: Path) -> int:
         models = pycolmap.incremental_mapping(database, photos, Path(scratch), mapping)
         if not models:
             return 1
-        out.mkdir(exist_ok=True)
-        max(models.values(), key=lambda model: (model.num_reg_images(), model.num_points3D())).write(out)
+        by_size = sorted(models.values(), key=lambda model: (-model.num_reg_images(), -model.num_points3D()))
+        for number, model in enumerate(by_size):
+            folder = out / str(number) if number else out
+            folder.mkdir(exist_ok=True)
+            model.write(folder)
     return 0
 
 

@@ -62,6 +62,22 @@ def test_pairs_on_which_both_models_agree_are_kept_and_the_others_counted(folder
     assert "| tmbud_061 | 15 | 0 | 5 | 10 |" in (tmp_path / "truth.md").read_text()
 
 
+def test_pairs_of_a_smaller_model_count_and_pairs_across_models_do_not(folders, tmp_path):
+    half, rest = moved(model()), moved(model())
+    names = sorted(image.name for image in half.images.values())
+    for part, photos in ((half, names[:4]), (rest, names[4:])):
+        for image in [*part.images.values()]:
+            if image.name not in photos:
+                part.deregister_frame(image.frame_id)
+    (tmp_path / "1").mkdir()
+    half.write(tmp_path)
+    rest.write(tmp_path / "1")
+    scene = load(folders[0] / "tmbud_022")
+    found, missing = truth.compared(scene, truth.every_model(tmp_path))
+    assert (len(found), missing) == (6 + 1, 8)
+    assert all(truth.agrees(known) for known in found)
+
+
 def test_pose_in_the_list_carries_a_point_from_one_camera_to_the_other(folders, tmp_path):
     truth.make(*folders, tmp_path)
     scene = load(folders[0] / "sceaux_castle")
@@ -78,7 +94,7 @@ def test_pose_in_the_list_carries_a_point_from_one_camera_to_the_other(folders, 
 def test_hard_pairs_are_within_the_bounds_at_most_sixty_a_scene_and_the_same_each_time(folders, monkeypatch):
     monkeypatch.setattr(truth, "MOST", 4)
     scene = load(folders[0] / "tmbud_022")
-    known, missing = truth.compared(scene, scene)
+    known, missing = truth.compared(scene, [scene])
     assert missing == 0
     drawn = truth.hard(known, 15, 60)
     assert len(drawn) == 4
@@ -90,7 +106,7 @@ def test_hard_pairs_are_within_the_bounds_at_most_sixty_a_scene_and_the_same_eac
 def test_pairs_within_the_narrow_bounds_come_before_wider_ones(folders, monkeypatch):
     monkeypatch.setattr(truth, "MOST", 1)
     scene = load(folders[0] / "tmbud_022")
-    known, _ = truth.compared(scene, scene)
+    known, _ = truth.compared(scene, [scene])
     for each in known[:-1]:
         object.__setattr__(each.pair, "shared", 80)
     object.__setattr__(known[-1].pair, "shared", 30)
@@ -111,7 +127,7 @@ def test_photos_of_one_place_never_are_a_pair_of_different_places(folders, tmp_p
 
 def test_bundler_et_is_kept_out_of_the_hard_list(folders):
     scene = load(folders[0] / "bundler_et")
-    known, _ = truth.compared(scene, scene)
+    known, _ = truth.compared(scene, [scene])
     assert known
     assert truth.hard(known, 1, 1000) == []
 
