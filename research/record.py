@@ -124,6 +124,8 @@ def train(folder: Path) -> Record:
         length = ("--steps", 20, "--pairs-per-batch", 16, "--no-compiled", "--device", "cpu")
         told = hynet("train", recipe, "--data", sets[0], "--validate", sets[1], *length, "--out", run)
         content = torch.load(told["checkpoint"], weights_only=True)
+        for kind in told.keys() & {"validation", "last_validation"}:  # by the path of a set
+            told[kind] = {Path(name).name: error for name, error in told[kind].items()}
         weights = {name: value.numpy() for name, value in content["network"].items()}
         record |= digests(f"train.{recipe}.network", weights) | digests(f"train.{recipe}", told)
         record[f"train.{recipe}.keys"] = digest(sorted(content))
