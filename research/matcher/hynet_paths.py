@@ -6,7 +6,7 @@ from hynet import images
 from hynet.features.detectors.orientation import peaks
 from hynet.features.detectors.selection import best_rows
 from hynet.features.extractors.patchwise import Extractor
-from hynet.geometry import Pose, pose_error, relative_pose
+from hynet.geometry import Pose, pose_error
 from hynet.geometry.metrics import auc_credits
 from hynet.matching.confidence import BY_NEIGHBOURS, BY_RATIO, DISTINCT, LITTLE, NEAR, NEIGHBOURS, STRETCH
 from hynet.matching.nearest import match
@@ -33,5 +33,4 @@ __all__ = [
     "match",
     "peaks",
     "pose_error",
-    "relative_pose",
 ]
