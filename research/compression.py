@@ -21,7 +21,7 @@ import hynet
 from bench.match import by_opencv
 from hynet.benchmarks import BENCHMARKS
 from hynet.datasets import find_patches
-from hynet.evaluation.harness.contestants import Contestant, entered
+from hynet.evaluation.contestants import Contestant, entered
 from hynet.evaluation.hpatches.evaluate import HpatchesOptions, describe_stacks, open_stacks
 from hynet.evaluation.hpatches.scores import matching
 from hynet.features.descriptors.codes import CODES, parse

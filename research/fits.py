@@ -22,8 +22,8 @@ import poselib
 
 from hynet import geometry, metrics
 from hynet.datasets import scenes, sequences
-from hynet.evaluation.harness.methods import Method, Setting, open_methods
 from hynet.evaluation.imc import stereo
+from hynet.evaluation.methods import Method, Setting, open_methods
 from hynet.matching.consensus import Consensus
 from hynet.matching.nearest import match
 from hynet.matching.refinement import refine_external

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from rivals import BASELINES, OPENCV, OURS, PATCH_NETWORKS, POSES, WHOLE, weights
 
-from hynet.evaluation.harness.results import shown
+from hynet.evaluation.results import shown
 from hynet.runtime.files import atomic_write
 from hynet.types import Table
 

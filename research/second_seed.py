@@ -24,8 +24,9 @@ from typing import Any
 import numpy as np
 
 from hynet.cli.progress import bar, tell
-from hynet.evaluation.harness import results
-from hynet.evaluation.harness.evaluation import Comparison
+from hynet.evaluation import results
+from hynet.evaluation.evaluate import write
+from hynet.evaluation.results import Comparison
 from hynet.metrics import Interval
 from hynet.paper.ablations import orderings, runs, scoring, telling
 from hynet.paper.ablations.asked import Ablation
@@ -111,7 +112,7 @@ def main(first_file: Path, sets: Path, stacks: Path, out: Path, jobs: int | None
     verdicts = orderings.judged(plan, scores)
     evaluation = telling.evaluation(plan, asked, telling.Measured(scores, trained, margins, verdicts))
     print(results.markdown(evaluation))
-    print(*results.write(evaluation, out, shlex.join(["python", *sys.argv])))
+    print(*write(evaluation, out, shlex.join(["python", *sys.argv])))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -23,12 +22,10 @@ from hynet.datasets import scenes, synthetic
 from hynet.datasets.scenes import View
 from hynet.descriptors import DESCRIPTORS
 from hynet.errors import BadData, BadInput
-from hynet.evaluation import homography
-from hynet.evaluation.harness import methods
-from hynet.evaluation.harness.contestants import Contestant
-from hynet.evaluation.harness.methods import Setting
-from hynet.evaluation.imc import paper as imc_paper
+from hynet.evaluation import homography, methods, papers
+from hynet.evaluation.contestants import Contestant
 from hynet.evaluation.imc.evaluate import multiview, stereo
+from hynet.evaluation.methods import Setting
 from hynet.geometry import Pose
 from hynet.matching.nearest import match
 from hynet.types import Descriptor, Features, Keypoints
@@ -267,14 +264,11 @@ def test_exact_features_give_exact_poses_and_shuffled_ones_none(scene):
     assert "Key.Net + HyNet 64.07" in found.notes[-1]
 
 
-def test_the_papers_poses_stand_beside_its_own_scenes_only(scene):
-    (tower,) = scenes.load(scene)
-    whole = [
-        replace(tower, name=f"imc/{name}", views={f"{name}{k}": None for k in range(100)}) for name in imc_paper.SCENES
-    ]
-    assert imc_paper.is_papers(whole)
-    assert not imc_paper.is_papers(whole[:2])
-    assert not imc_paper.is_papers([*whole[:2], replace(whole[2], views={"0": None})])
+def test_the_papers_poses_stand_beside_its_own_scenes_only():
+    whole = {f"imc/{name}": 100 for name in papers.IMC_SCENES}
+    assert papers.is_imc(whole)
+    assert not papers.is_imc(dict(list(whole.items())[:2]))
+    assert not papers.is_imc(whole | {"imc/reichstag": 1})
 
 
 def test_a_pose_whose_points_are_all_farther_than_fifty_baselines_is_scored_as_opencv_finds_it():

@@ -18,8 +18,8 @@ from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.datasets.hpatches import COLUMNS
 from hynet.errors import BadData, DataNotFound
-from hynet.evaluation.harness import distances
-from hynet.evaluation.harness.contestants import Contestant
+from hynet.evaluation import distances
+from hynet.evaluation.contestants import Contestant
 from hynet.evaluation.hpatches import csv_files as hpatches_csv
 from hynet.evaluation.hpatches import scores as hpatches_scores
 from hynet.evaluation.hpatches import summary as hpatches_summary

@@ -14,8 +14,8 @@ from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.datasets import ubc as sets
 from hynet.errors import BadInput, DataNotFound
-from hynet.evaluation import ubc
-from hynet.evaluation.harness.contestants import Contestant
+from hynet.evaluation import papers, ubc
+from hynet.evaluation.contestants import Contestant
 from hynet.metrics import fpr95
 from hynet.types import PatchPairs
 
@@ -102,12 +102,12 @@ def test_models_fill_the_columns_that_their_training_allows(scenes):
 
 
 def test_the_paper_stands_beside_the_published_sets_only(scenes, monkeypatch):
-    monkeypatch.setattr(ubc, "PATCHES", {"liberty": 120, "notredame": 120, "yosemite": 120})
+    monkeypatch.setattr(papers, "UBC_PATCHES", {"liberty": 120, "notredame": 120, "yosemite": 120})
     monkeypatch.setattr(datasets, "PAIRS", 120)
     evaluation = BENCHMARKS["ubc"]([Contestant("mine", Mean())], scenes)
     assert evaluation.paper is not None
     assert evaluation.paper.rows["HyNet"]["ND>LIB"] == 0.89
-    monkeypatch.setattr(ubc, "PATCHES", {"liberty": 120, "notredame": 120, "yosemite": 121})
+    monkeypatch.setattr(papers, "UBC_PATCHES", {"liberty": 120, "notredame": 120, "yosemite": 121})
     assert BENCHMARKS["ubc"]([Contestant("mine", Mean())], scenes).paper is None
 
 

@@ -20,7 +20,7 @@ import pytest
 from hynet import images
 from hynet.cli import main, progress
 from hynet.errors import BadData, BadInput, DataNotFound, UnreadableImage
-from hynet.evaluation.harness.methods import Setting, open_methods
+from hynet.evaluation.methods import Setting, open_methods
 from hynet.features import collecting
 from hynet.features.collecting import extract_collection
 from hynet.features.collection import IndexRow, read_index, write_rows

@@ -14,11 +14,10 @@ from hynet.benchmarks import BENCHMARKS
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadData, DataNotFound
+from hynet.evaluation import papers
+from hynet.evaluation.contestants import SANITY, Contestant
 from hynet.evaluation.eth import evaluate as eth
-from hynet.evaluation.eth import paper as eth_paper
 from hynet.evaluation.eth import published
-from hynet.evaluation.harness.contestants import Contestant
-from hynet.evaluation.harness.sanity import SANITY
 from hynet.features.descriptors.loading import load
 from hynet.features.detectors.dog import DoG
 from hynet.features.hloc_file import FeaturesFile
@@ -119,17 +118,17 @@ def test_scenes_are_found_with_and_without_cameras(strecha: Path, tmp_path: Path
 
 
 def test_the_paper_is_beside_its_own_scenes_only():
-    one = eth_paper.table(["fountain-P11"])
+    one = papers.eth(["fountain-P11"])
     assert one is not None
     assert one.rows["DoG+HyNet"]["points"] == 16_500
-    both = eth_paper.table(["fountain-P11", "Herz-Jesus-P8"])
+    both = papers.eth(["fountain-P11", "Herz-Jesus-P8"])
     assert both is not None
     assert "Herz-Jesus-P8: SIFT (11.3K)" in both.rows
-    assert eth_paper.table(["garden"]) is None
-    assert eth_paper.is_papers({"Strecha-Fountain": (11, 3072), "Madrid_Metropolis": (1344, 1600)})
-    assert not eth_paper.is_papers({"fountain-P11": (11, 1536)})  # half size
-    assert not eth_paper.is_papers({"Madrid_Metropolis": (900, 1600)})
-    assert not eth_paper.is_papers({"garden": (11, 3072)})
+    assert papers.eth(["garden"]) is None
+    assert papers.is_eth({"Strecha-Fountain": (11, 3072), "Madrid_Metropolis": (1344, 1600)})
+    assert not papers.is_eth({"fountain-P11": (11, 1536)})  # half size
+    assert not papers.is_eth({"Madrid_Metropolis": (900, 1600)})
+    assert not papers.is_eth({"garden": (11, 3072)})
 
 
 # --- the benchmark's own pipeline ---

@@ -14,9 +14,7 @@ import hynet
 from hynet import similarity
 from hynet.benchmarks import BENCHMARKS
 from hynet.cli import COMMANDS, main
-from hynet.evaluation import ubc
-from hynet.evaluation.eth.paper import SCENES
-from hynet.evaluation.hpatches import paper as hpatches
+from hynet.evaluation import papers
 from hynet.paper.ablations.plans import PLANS
 from hynet.training.recipes import RECIPES
 
@@ -73,19 +71,19 @@ def test_every_command_and_option_exists(capsys):
 
 
 def test_the_errata_follow_from_the_papers_own_numbers():
-    mean = {name: np.mean(row[:-1]) for name, row in ubc.PAPER.items()}
+    mean = {name: np.mean(row[:-1]) for name, row in papers.UBC.items()}
     wrong = {
-        name: (round(mean[name], 2), row[-1]) for name, row in ubc.PAPER.items() if abs(mean[name] - row[-1]) > 6e-3
+        name: (round(mean[name], 2), row[-1]) for name, row in papers.UBC.items() if abs(mean[name] - row[-1]) > 6e-3
     }
     assert wrong == {"TFeat": (6.61, 6.64), "HardNet": (1.52, 1.51)}  # 9
-    matching = hpatches.MATCHING
+    matching = papers.MATCHING
     assert matching["HyNet"] - matching["HyNet by s alone"] == pytest.approx(0.78)  # 7
     assert matching["HyNet"] - matching["HyNet by d alone"] == pytest.approx(1.87)
     assert matching["SOSNet's loss, FRN"] - 1.10 == pytest.approx(51.02)  # 8
-    assert matching["HyNet"] - hpatches.GAINS["matching"] == pytest.approx(51.62)
+    assert matching["HyNet"] - papers.GAINS["matching"] == pytest.approx(51.62)
     more = {}
     for scene in ("madrid", "gendarmen"):
-        rows = SCENES[scene]
+        rows = papers.ETH[scene]
         others = [row[1] for name, row in rows.items() if name.startswith(("SuperPoint", "D2-Net", "R2D2"))]
         more[scene] = rows["DoG+HyNet"][1] / max(others)
     assert more["madrid"] == pytest.approx(1.47, abs=0.005)  # 10

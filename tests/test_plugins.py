@@ -97,7 +97,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from hynet.evaluation.harness.evaluation import Evaluation
+from hynet.evaluation.results import Evaluation
 from hynet.datasets import synthetic
 from hynet.matching.nearest import match
 from hynet.types import Keypoints, PatchPairs

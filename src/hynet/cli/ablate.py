@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
-from ..evaluation.harness import results
+from ..evaluation import results
+from ..evaluation.evaluate import writable, write
 from ..paper.ablations.asked import Ablation
 from ..paper.ablations.runs import Budget
 from ..paper.ablations.study import Found, ablate
@@ -80,9 +81,9 @@ def run(
         jobs=jobs,
     )
     keep_memory_mapped()
-    with results.prepared(out), exclusive_lock(out), bar() as progress:
+    with writable(out), exclusive_lock(out), bar() as progress:
         found = ablate(asked, progress, tell)
-        files = results.write(found.evaluation, out, _command(asked))
+        files = write(found.evaluation, out, _command(asked))
     text = results.markdown(found.evaluation, terminal_width())
     return Report(
         f"{text}\n\nwritten: {', '.join(map(str, files))}", _told(found, study) | {"files": [*map(str, files)]}

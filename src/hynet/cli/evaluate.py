@@ -16,10 +16,8 @@ from typing import Any, Generic, TypeVar
 import tyro
 
 from ..errors import BadInput, choose
-from ..evaluation import BENCHMARKS
-from ..evaluation.harness import results
-from ..runtime.locks import exclusive_lock
-from ..runtime.machine import keep_memory_mapped
+from ..evaluation import BENCHMARKS, results
+from ..evaluation.evaluate import evaluate
 from . import Report, parse_value, terminal_width
 from .progress import bar
 
@@ -51,24 +49,14 @@ def main(args: list[str]) -> Report:
 
 def run(name: str, asked: Asked[Any]) -> Report:
     """Run the benchmark of that name, and write its files where a folder is given."""
-    if asked.out is None:
-        return _measured(name, asked)
-    with results.prepared(asked.out), exclusive_lock(asked.out / name):
-        return _measured(name, asked)
-
-
-def _measured(name: str, asked: Asked[Any]) -> Report:
     models = [name for name in asked.model.split(",") if name]
     options = vars(asked.benchmark)
-    keep_memory_mapped()  # distances come in big blocks: retrieval takes less than half the time
+    words = _written_out({"model": asked.model, "data": asked.data, **options})
+    command = f"hynet evaluate {name} {shlex.join(words)}"
     with bar() as progress:
-        evaluation = BENCHMARKS[name](models, asked.data, progress=progress, **options)
-    text = results.markdown(evaluation, terminal_width())
-    if asked.out is not None:
-        words = _written_out({"model": asked.model, "data": asked.data, **options})
-        command = f"hynet evaluate {name} {shlex.join(words)}"
-        text += "\n\nwritten: " + ", ".join(map(str, results.write(evaluation, asked.out, command)))
-    return Report(text, results.summary(evaluation))
+        found, files = evaluate(name, models, asked.data, out=asked.out, command=command, progress=progress, **options)
+    written = f"\n\nwritten: {', '.join(map(str, files))}" if files else ""
+    return Report(results.markdown(found, terminal_width()) + written, results.summary(found))
 
 
 def _written_out(options: Mapping[str, Any]) -> list[str]:

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from .. import pages
 from ..errors import need
-from ..evaluation.harness import results
-from ..evaluation.harness.evaluation import Evaluation
+from ..evaluation.evaluate import writable, write
+from ..evaluation.results import Evaluation
 from ..pages.report.page import page
 from ..paper.tables import PARTS, Reproduction, reproduce
 from ..runtime.locks import exclusive_lock
@@ -52,9 +52,9 @@ def run(
     files: dict[str, str] = {}
 
     def done(name: str, evaluation: Evaluation) -> None:
-        files[name] = str(results.write(evaluation, out / name, command)[0])
+        files[name] = str(write(evaluation, out / name, command)[0])
 
-    with results.prepared(out), exclusive_lock(out), bar() as progress:
+    with writable(out), exclusive_lock(out), bar() as progress:
         asked = Reproduction(data, out, steps, pairs_per_batch, compiled, jobs, progress, tell)
         missing = reproduce(asked, done)
         pages.write(out / "index.html", page([out / name for name in files], command, list(missing.values())).html)

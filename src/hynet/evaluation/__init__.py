@@ -1,6 +1,6 @@
 """One file per table of the paper. ADD A BENCHMARK: a file in this folder and a row in BENCHMARKS.
 
-`BENCHMARKS["ubc"](["default", "sift"], "liberty/")` gives an Evaluation. `harness/evaluation.py`
+`BENCHMARKS["ubc"](["default", "sift"], "liberty/")` gives an Evaluation. `evaluate.py`
 says what a file must have.
 """
 
@@ -15,8 +15,8 @@ from ..runtime.plugins import BrokenPlugin, Part, with_plugins
 from ..types import Progress, silent
 
 if TYPE_CHECKING:
-    from .harness.contestants import Model
-    from .harness.evaluation import Evaluation
+    from .contestants import Model
+    from .results import Evaluation
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,11 @@ from ..matching.refinement import refine_external
 from ..matching.verification import THRESHOLDS
 from ..runtime import cache, fingerprints
 from ..types import Array, Features, Matches, Progress, silent
-from .harness import comparing
-from .harness.contestants import Model
-from .harness.evaluation import Curves, Evaluation
-from .harness.methods import REFINED, KeypointOptions, Method, Setting, key, open_methods
+from . import comparing
+from .comparing import Column, Samples
+from .contestants import Model
+from .methods import REFINED, KeypointOptions, Method, Setting, key, open_methods
+from .results import Curves, Evaluation
 
 PIXELS = range(1, 11)  # thresholds of the mean matching accuracy
 CORNERS = (3, 5, 10)  # thresholds of the corner error, in pixels
@@ -76,25 +77,19 @@ def evaluate(
         name: {column: np.array([per[column].mean() for per in own]) for column in own[0]} if len(own) > 1 else own[0]
         for name, own in samples.items()
     }
+    table = {name: Column([Samples({method: own[name] for method, own in means.items()})]) for name in columns}
     for kind, of_kind in _kinds([sequence.name for sequence in found]).items():
-        columns += [f"{column}_{kind}" for column in BY_KIND]
-        for own in means.values():
-            own |= {f"{column}_{kind}": own[column][of_kind] for column in BY_KIND}
-    rows = {name: {column: float(own[column].mean()) for column in columns} for name, own in means.items()}
-    intervals = {name: {column: metrics.bootstrap(own[column]) for column in columns} for name, own in means.items()}
+        table |= {f"{name}_{kind}": Column([table[name].tasks[0].of(of_kind)]) for name in BY_KIND}
+    rows, intervals = comparing.table(table)
     return Evaluation(
         "homography",
         str(data),
-        columns,
+        list(table),
         rows,
         intervals,
         title=f"Matching {sum(len(each.homographies) for each in found)} pairs of {len(found)} planar sequences",
         formats=dict.fromkeys(("matches", "correct", *(f"correct_{by}" for by in BY)), ".0f"),
-        comparisons=[
-            one
-            for column in SELECTED
-            for one in comparing.differences(column, {name: own[column] for name, own in means.items()}, rival)
-        ],
+        comparisons=[one for name in SELECTED for one in table[name].differences(name, rival)],
         pictures=_pictures(means),
         details={
             "sequences": {

@@ -24,11 +24,10 @@ from ..sfm.colmap.reading import read_model
 from ..sfm.localisation import Map
 from ..sfm.reconstruct import reconstruct
 from ..types import Array, Features, Progress, silent
-from .harness import comparing
-from .harness.contestants import Model
-from .harness.evaluation import Evaluation
-from .harness.methods import Method, Setting, open_methods
-from .harness.sanity import SANITY
+from . import comparing
+from .contestants import SANITY, Model
+from .methods import Method, Setting, open_methods
+from .results import Evaluation
 
 RATIO = 0.8  # of the matches that maps are made of, as in eth
 COLUMNS = ("located", "within", "rotation_error", "position_error", "inliers", "refused")

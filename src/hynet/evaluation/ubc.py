@@ -19,13 +19,11 @@ from .. import datasets
 from ..errors import BadInput, DataNotFound
 from ..geometry import metrics
 from ..runtime import fingerprints
-from ..types import Array, PatchPairs, Progress, Table, silent
-from .harness import comparing, papers
-from .harness.contestants import Contestant, Model, open_contestants
-from .harness.describing import describe
-from .harness.distances import paired
-from .harness.evaluation import Comparison, Curves, Evaluation
-from .harness.sanity import SANITY
+from ..types import Array, PatchPairs, Progress, silent
+from . import comparing, papers
+from .contestants import SANITY, Contestant, Model, describe, open_contestants
+from .distances import paired
+from .results import Comparison, Curves, Evaluation
 
 # scene -> the paper's abbreviation, and the words by which names of published weights tell what they were trained on
 SCENES = {
@@ -33,22 +31,10 @@ SCENES = {
     "notredame": ("ND", {"notredame", "notre", "nd"}),
     "yosemite": ("YOS", {"yosemite", "yos"}),
 }
-PATCHES = {"liberty": 450_092, "notredame": 468_159, "yosemite": 633_587}  # of the published sets
 VARIANTS = {
     "fpr95": metrics.fpr95,
     "fpr95_hynet": metrics.fpr95_hynet,
     "fpr95_hardnet": metrics.fpr95_hardnet,
-}
-PAPER_COLUMNS = ("ND>LIB", "YOS>LIB", "LIB>ND", "YOS>ND", "LIB>YOS", "ND>YOS", "fpr95")
-PAPER = {
-    "SIFT": (29.84, 29.84, 22.53, 22.53, 27.29, 27.29, 26.55),
-    "TFeat": (7.39, 10.13, 3.06, 3.80, 8.06, 7.24, 6.64),
-    "L2-Net": (2.36, 4.70, 0.72, 1.29, 2.57, 1.71, 2.23),
-    "HardNet": (1.49, 2.51, 0.53, 0.78, 1.96, 1.84, 1.51),
-    "DOAP": (1.54, 2.62, 0.43, 0.87, 2.00, 1.21, 1.45),
-    "SOSNet": (1.08, 2.12, 0.35, 0.67, 1.03, 0.95, 1.03),
-    "HyNet": (0.89, 1.37, 0.34, 0.61, 0.88, 0.96, 0.84),
-    "HyNet+SOSR": (0.91, 1.62, 0.31, 0.54, 0.78, 0.73, 0.82),
 }
 
 
@@ -81,7 +67,9 @@ def evaluate(models: Sequence[Model], data: Path, options: UbcOptions, progress:
         curves[f"roc-{test.name}"] = Curves(title, *axes, lines, log_x=True, level=95.0)
 
     official = all(test.name in SCENES for test in sets)
-    same_data = all(test.patches == PATCHES.get(test.name) and len(test.pairs) == datasets.PAIRS for test in sets)
+    same_data = all(
+        test.patches == papers.UBC_PATCHES.get(test.name) and len(test.pairs) == datasets.PAIRS for test in sets
+    )
     rows, intervals = {}, {}
     for method, own in _by_method(cells, [contestant.name for contestant in contestants]).items():
         rows[method] = {variant: float(np.mean([cell.values[variant] for cell in own])) for variant in VARIANTS}
@@ -90,7 +78,7 @@ def evaluate(models: Sequence[Model], data: Path, options: UbcOptions, progress:
             for column in _columns(cell, official):
                 rows[method][column] = cell.values["fpr95"]
                 intervals[method][column] = metrics.interval(cell.redrawn)
-    named = [column for column in PAPER_COLUMNS[:-1] if official and any(column in row for row in rows.values())]
+    named = [column for column in papers.UBC_COLUMNS[:-1] if official and any(column in row for row in rows.values())]
     columns = ["fpr95", *(named or ([test.name for test in sets] if len(sets) > 1 else [])), *list(VARIANTS)[1:]]
     return Evaluation(
         "ubc",
@@ -99,7 +87,7 @@ def evaluate(models: Sequence[Model], data: Path, options: UbcOptions, progress:
         rows,
         intervals,
         title=f"FPR@95 in % on {', '.join(test.name for test in sets)}",
-        paper=_paper(columns) if same_data else None,
+        paper=papers.ubc(columns) if same_data else None,
         lower_is_better=columns,
         comparisons=_comparisons(cells, sets, rival),
         pictures=curves,
@@ -260,14 +248,6 @@ def _columns(cell: _Cell, official: bool) -> list[str]:
     return [f"{SCENES[scene][0]}>{SCENES[cell.test][0]}" for scene in trained if scene != cell.test]
 
 
-def _paper(columns: Sequence[str]) -> Table:
-    rows = {name: dict(zip(PAPER_COLUMNS, values, strict=True)) for name, values in PAPER.items()}
-    shared = [column for column in PAPER_COLUMNS if column in columns]
-    return Table(
-        "The paper's Table 1", shared, {name: {c: row[c] for c in shared} for name, row in rows.items()}, "HyNet, 2020"
-    )
-
-
 def _notes(sets: Sequence[TestSet], official: bool, same_data: bool, trained_here: Sequence[str]) -> list[str]:
     told = ", ".join(f"{test.name} {len(test.pairs):,}" for test in sets)
     notes = [
@@ -281,5 +261,5 @@ def _notes(sets: Sequence[TestSet], official: bool, same_data: bool, trained_her
     if trained_here:
         notes.append(f"Trained on what they are tested on: {', '.join(dict.fromkeys(trained_here))}.")
     if not same_data:
-        notes.append(papers.note(_paper(["fpr95"]), f"the published {', '.join(SCENES)}"))
+        notes.append(papers.note(papers.ubc(["fpr95"]), f"the published {', '.join(SCENES)}"))
     return notes

@@ -19,8 +19,8 @@ from .. import datasets
 from ..datasets import hpatches, sequences
 from ..errors import BadData, BadInput, DataNotFound, HynetError, MissingExtra
 from ..evaluation import BENCHMARKS
-from ..evaluation.harness.contestants import Contestant, Model, fingerprint
-from ..evaluation.harness.evaluation import Evaluation
+from ..evaluation.contestants import Contestant, Model, fingerprint
+from ..evaluation.results import Evaluation
 from ..evaluation.ubc import SCENES
 from ..training.configuration import LENGTHS, TrainConfig
 from ..training.recipes import HYNET, RECIPES

@@ -31,12 +31,11 @@ from ...sfm.colmap.programs import dense_points
 from ...sfm.colmap.reading import read_model
 from ...sfm.reconstruct import Reconstructed, reconstruct
 from ...types import Array, Progress, silent
-from ..harness import comparing, papers
-from ..harness.contestants import Model
-from ..harness.evaluation import Evaluation
-from ..harness.methods import KeypointOptions, Method, Setting, open_methods
-from ..harness.sanity import SANITY
-from . import paper, published
+from .. import comparing, papers
+from ..contestants import SANITY, Model
+from ..methods import KeypointOptions, Method, Setting, open_methods
+from ..results import Evaluation
+from . import published
 from .published import Given
 
 READINGS = {"": 0.8, ", mutual only": 1.0}  # what a row's name ends in -> ratio
@@ -235,9 +234,9 @@ def _evaluation(
     known = any(scene.truth for scene in found)
     dense = any(row["dense_points"] is not None for row in rows.values())
     protocol = "published" if given else "ours"
-    beside = paper.table([scene.name for scene in found])
-    same_data = bool(given) and paper.is_papers({scene.name: _sizes(scene) for scene in found})
-    aside = [] if same_data or beside is None else [papers.note(paper.of_hynet(beside), "its own photos, at full size")]
+    beside = papers.eth([scene.name for scene in found])
+    same_data = bool(given) and papers.is_eth({scene.name: _sizes(scene) for scene in found})
+    aside = [] if same_data or beside is None else [papers.eth_note(beside)]
     return Evaluation(
         "eth",
         str(data),

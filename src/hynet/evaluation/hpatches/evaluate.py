@@ -19,13 +19,11 @@ from ...errors import BadInput, choose
 from ...geometry import metrics
 from ...runtime import cache, fingerprints
 from ...types import Array, Progress, silent
-from ..harness.contestants import Contestant, Model, open_contestants
-from ..harness.describing import describe
-from ..harness.evaluation import Evaluation
-from ..harness.results import shown
-from ..harness.sanity import SANITY
+from .. import papers
+from ..contestants import SANITY, Contestant, Model, describe, open_contestants
+from ..results import Evaluation, shown
 from . import csv_files as hpatches_csv
-from . import paper, summary
+from . import summary
 from . import tasks as hpatches_tasks
 
 CUTTING = (hpatches, hpatches_cutting, image_sequences, images, geometry)  # our code that makes stacks of photos
@@ -76,7 +74,7 @@ def evaluate(models: Sequence[Model], data: Path, options: HpatchesOptions, prog
 
     area = summary.AREAS[options.mode]
     release = root == data and options.tasks is not None
-    papers_data = release and stacks.split == "a" and len(lists.queries) == paper.QUERIES
+    papers_data = release and stacks.split == "a" and len(lists.queries) == papers.HPATCHES_QUERIES
     rows = {method: summary.row(own, area) for method, own in scores.items()}
     drawn = {method: summary.redrawn(own, area) for method, own in scores.items()}
     told = {method: summary.details(own, sequences) for method, own in scores.items()}
@@ -87,7 +85,7 @@ def evaluate(models: Sequence[Model], data: Path, options: HpatchesOptions, prog
         rows,
         {method: {column: metrics.interval(values) for column, values in own.items()} for method, own in drawn.items()},
         title=f"HPatches split {stacks.split}, mAP in %, {options.mode}",
-        paper=paper.TABLE if papers_data else None,
+        paper=papers.HPATCHES if papers_data else None,
         comparisons=summary.comparisons(drawn, rows),
         pictures=summary.pictures(scores, area, sequences),
         details={
@@ -96,7 +94,7 @@ def evaluate(models: Sequence[Model], data: Path, options: HpatchesOptions, prog
             "mode": options.mode,
             "methods": told,
         },
-        notes=[*_notes(sequences, sizes, lists, options.mode), *paper.notes(papers_data)],
+        notes=[*_notes(sequences, sizes, lists, options.mode), *papers.hpatches_notes(papers_data)],
     )
 
 

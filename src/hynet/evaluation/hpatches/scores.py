@@ -14,7 +14,7 @@ import numpy as np
 
 from ...geometry import metrics
 from ...types import Array, Progress, silent
-from ..harness.distances import different, nearest, paired_single, row_distances
+from ..distances import different, nearest, paired_single, row_distances
 from .tasks import Tasks
 
 NOISES = ("e", "h", "t")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...geometry import metrics
 from ...types import Array, Progress, silent
-from ..harness.evaluation import Bars, Comparison, Curves
+from ..results import Bars, Comparison, Curves
 from .scores import NOISES, POOLS, SHOWN, Described, Verified, matching, retrieval, verification
 from .tasks import Tasks
 

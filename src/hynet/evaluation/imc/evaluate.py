@@ -21,12 +21,12 @@ from ...matching.confidence import has_scales
 from ...matching.consensus import Consensus
 from ...sfm import colmap
 from ...types import Array, Progress, silent
-from ..harness import comparing
-from ..harness.contestants import Model
-from ..harness.evaluation import Curves, Evaluation
-from ..harness.methods import REFINED, KeypointOptions, Method, open_methods
-from . import averaging, multiview, paper, stereo
-from .averaging import Samples
+from .. import comparing, papers
+from ..comparing import Column, Samples
+from ..contestants import Model
+from ..methods import REFINED, KeypointOptions, Method, open_methods
+from ..results import Curves, Evaluation
+from . import multiview, stereo
 
 # For who brings no ratio of their own: the challenge's authors found 0.85 to 0.95 best for most descriptors.
 USUAL_RATIO = 0.9
@@ -39,7 +39,8 @@ Task = Literal["stereo", "multiview", "both"]
 class _Measured:
     """One task, and what there is to tell of it."""
 
-    samples: Samples
+    samples: Samples  # mAA in percent of pairs or bags
+    scene: Array  # (N,) of each sample
     notes: Sequence[str]
     pictures: Mapping[str, Curves]
     details: Mapping[str, Any]
@@ -97,15 +98,14 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
         parts["stereo"] = _stereo(found, methods, ratios, options, progress)
     if task != "stereo":
         parts["multiview"] = _multiview(found, methods, ratios, options.bags, progress)
-    columns = averaging.columns([scene.name for scene in found], {k: part.samples for k, part in parts.items()})
-    rows = {m.name: {column: many.mean(m.name) for column, many in columns.items()} for m in methods}
-    intervals = {m.name: {column: many.interval(m.name) for column, many in columns.items()} for m in methods}
+    columns = _columns([scene.name for scene in found], parts)
+    rows, intervals = comparing.table(columns)
     compared = [column for column in ("maa10", *parts) if column in columns]
     tested = "Ratio test: " + ", ".join(f"{name} {value:g}" for name, value in ratios.items()) + "."
     if options.matcher == "consensus":
         tested = f"Matches: mutual nearest neighbours that are probably right (consensus). {tested if ratios else ''}"
     told = [setting.told(), tested, *(note for part in parts.values() for note in part.notes)]
-    table, same_data = paper.table(task), paper.is_papers(found)
+    table, same_data = papers.imc(task), papers.is_imc({scene.name: len(scene.views) for scene in found})
     return Evaluation(
         "imc" if task == "stereo" else f"imc-{task}",
         str(data),
@@ -117,8 +117,18 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
         comparisons=[one for column in compared for one in columns[column].differences(column, rival)],
         pictures={name: picture for part in parts.values() for name, picture in part.pictures.items()},
         details={name: value for part in parts.values() for name, value in part.details.items()},
-        notes=[*told, *([] if same_data else [paper.note(table)])],
+        notes=[*told, *([] if same_data else [papers.imc_note(table)])],
     )
+
+
+def _columns(scenes: Sequence[str], parts: Mapping[str, _Measured]) -> dict[str, Column]:
+    """maa10 over all groups alike; with both tasks, it is their average and each has a column; then each scene's."""
+    columns = {"maa10": Column([part.samples for part in parts.values()])}
+    if len(parts) > 1:
+        columns |= {name: Column([part.samples]) for name, part in parts.items()}
+    if len(scenes) > 1:
+        columns |= {name: Column([part.samples.of(part.scene == name) for part in parts.values()]) for name in scenes}
+    return columns
 
 
 def _with_consensus(method: Method, photo: Path) -> Method:
@@ -160,13 +170,9 @@ def _stereo(
         for method in methods
     }
     pictures, details = {"accuracy": _curves(errors)}, _pair_details(found, errors)
-    return _Measured(_of_pairs(found, errors), _stereo_notes(found, options), pictures, details)
-
-
-def _of_pairs(found: Sequence[Scene], errors: Errors) -> Samples:
     scene = np.repeat([scene.name for scene in found], [len(scene.pairs) for scene in found])
     credits = {name: np.concatenate([_credits(each) for each in own]) for name, own in errors.items()}
-    return Samples(credits, scene, scene)
+    return _Measured(Samples(credits, scene), scene, _stereo_notes(found, options), pictures, details)
 
 
 def _credits(errors: Array) -> Array:
@@ -237,8 +243,8 @@ def _multiview(
             own.append(multiview.bag_credits(method, scene, bag, ratios.get(method.name, 1.0)))
         credits[method.name] = np.array(own)
     names = np.array([scene.name for scene, _, _ in every])
-    samples = Samples(credits, names, np.array([[scene.name, str(size)] for scene, size, _ in every]).T)
-    return _Measured(samples, _multiview_notes(found, chosen), {}, {})
+    samples = Samples(credits, np.array([[scene.name, str(size)] for scene, size, _ in every]).T)
+    return _Measured(samples, names, _multiview_notes(found, chosen), {}, {})
 
 
 def _multiview_notes(found: Sequence[Scene], chosen: Sequence[Bags]) -> list[str]:

@@ -24,7 +24,7 @@ from ...geometry import Pose, metrics, pose_error
 from ...runtime import cache, fingerprints
 from ...sfm import colmap
 from ...types import Array
-from ..harness.methods import Method, key
+from ..methods import Method, key
 from . import stereo
 from .stereo import FAILED, matches_of
 

@@ -25,7 +25,7 @@ from ...matching.refinement import refine_external
 from ...matching.verification import THRESHOLDS
 from ...runtime import cache, fingerprints
 from ...types import Array, Features, Matches, Progress, silent
-from ..harness.methods import Method, key
+from ..methods import Method, key
 
 # The challenge's, which `geometry.fundamental` need not share
 THRESHOLD, CONFIDENCE, ITERATIONS, FEWEST = 0.5, 0.999999, 100_000, 8  # pixels, -, -, matches and inliers

@@ -9,10 +9,9 @@ from typing import Any
 
 from ... import pages
 from ...errors import DataNotFound
-from ...evaluation.harness import charts
-from ...evaluation.harness.evaluation import Bars, Curves
-from ...evaluation.harness.pictures import drawn
-from ...evaluation.harness.results import shown
+from ...evaluation import charts
+from ...evaluation.charts import drawn
+from ...evaluation.results import Bars, Curves, shown
 from .. import Cell, escape
 from .runs import Run, best, is_sanity, joined, json_files, read
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import DataNotFound
-from ...evaluation.harness.sanity import SANITY
+from ...evaluation.contestants import SANITY
 
 Numbers = Mapping[str, Mapping[str, Any]]  # method -> column -> number or None
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from ...evaluation import ubc
-from ...evaluation.hpatches import paper as hpatches_paper
+from ...evaluation import papers
 from ...training.configuration import TrainConfig
 from ...training.recipes import HYNET, RECIPES
 
@@ -76,7 +75,7 @@ def components() -> Plan:
         "SOSNet+FRN": "sosnet-frn",
     }
     names = ("HyNet", "HyNet without R_L2", "HyNet by d alone", "HyNet by s alone", "HyNet with BN", "HyNet with IN")
-    theirs = [hpatches_paper.MATCHING[name] for name in (*names, "HardNet's loss, FRN", "SOSNet's loss, FRN")]
+    theirs = [papers.MATCHING[name] for name in (*names, "HardNet's loss, FRN", "SOSNet's loss, FRN")]
     pairs = [("HyNet", other) for other in recipes if other != "HyNet"]
     pairs += [("s", "d"), ("IN", "BN"), ("SOSNet+FRN", "HardNet+FRN")]
     return Plan(
@@ -135,7 +134,7 @@ def rivals(own_settings: bool = False) -> Plan:
     firsts = [Ordering("HyNet", other, "matching") for other in names[1:]]
     paper = {name: dict(row) for name, row in plan.paper.items()}
     for name in ("HyNet", "SOSNet"):  # whose bars of Fig. 4 the text has in numbers
-        paper[name]["matching"] = hpatches_paper.MATCHING[name]
+        paper[name]["matching"] = papers.MATCHING[name]
     source = f"{plan.paper_source}; matching: Fig. 4, where HyNet is first, with the two numbers that the text has"
     notes = [] if own_settings else [MADE_FOR_SGD]
     return replace(plan, paper=paper, paper_source=source, orderings=[*plan.orderings, *firsts], notes=notes)
@@ -163,7 +162,7 @@ def _ranking(name: str, title: str, table: str, names: Sequence[str], own_settin
         recipe = recipes.get(row, row.lower())
         config = None if row == "SIFT" else RECIPES[recipe].config if own_settings else equal(recipe)
         rows.append(Row(row, config, "sift" if config is None else ""))
-    theirs = {row: ubc.PAPER[row][-1] for row in names}
+    theirs = {row: papers.UBC[row][-1] for row in names}
     ranked = sorted(names, key=lambda row: theirs[row])
     place = ranked.index("HyNet")
     pairs = [(better, "HyNet") for better in ranked[:place]] + [("HyNet", worse) for worse in ranked[place + 1 :]]

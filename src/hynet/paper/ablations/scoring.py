@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ...evaluation.harness.contestants import Contestant, fingerprint
-from ...evaluation.harness.evaluation import Bars, Comparison
+from ...evaluation.contestants import Contestant, fingerprint
 from ...evaluation.hpatches import summary
 from ...evaluation.hpatches.evaluate import HpatchesOptions, Stacks, describe_stacks, open_stacks
+from ...evaluation.results import Bars, Comparison
 from ...evaluation.ubc import TestSet, open_set, pair_distances
 from ...geometry import metrics
 from ...geometry.metrics import Interval

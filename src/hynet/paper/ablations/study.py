@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ... import datasets
 from ...errors import BadInput, need
-from ...evaluation.harness.evaluation import Evaluation
+from ...evaluation.results import Evaluation
 from ...training.configuration import TrainConfig
 from ...types import Progress, silent
 from . import orderings, runs, scoring, telling

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ... import datasets
-from ...evaluation.harness.evaluation import Bars, Curves, Evaluation
+from ...evaluation.results import Bars, Curves, Evaluation
 from . import orderings, scoring
 from .asked import Ablation
 from .plans import Plan

@@ -14,25 +14,24 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ... import geometry, images, types
-from ... import matching as matchers
-from ...errors import BadData, BadInput
-from ...features import detectors, extractors, models, standing
-from ...features.calibrated import saved
-from ...features.collection import is_collection, known_by
-from ...features.detectors import DETECTORS
-from ...features.extractors import PhotoExtractor, find_extractor, open_extractor, patchwise
-from ...features.extractors.patchwise import Extractor, network_of_shape, usual_shape
-from ...features.hloc_file import FeaturesFile
-from ...features.standing import orientation_of
-from ...images import patches
-from ...matching import Matcher, open_matcher
-from ...runtime import cache, fingerprints
-from ...runtime.parts import find_part
-from ...types import Array, Features, Keypoints
+from .. import geometry, images, types
+from .. import matching as matchers
+from ..errors import BadData, BadInput
+from ..features import detectors, extractors, models, standing
+from ..features.calibrated import saved
+from ..features.collection import is_collection, known_by
+from ..features.detectors import DETECTORS
+from ..features.extractors import PhotoExtractor, find_extractor, open_extractor, patchwise
+from ..features.extractors.patchwise import Extractor, network_of_shape, usual_shape
+from ..features.hloc_file import FeaturesFile
+from ..features.standing import orientation_of
+from ..images import patches
+from ..matching import Matcher, open_matcher
+from ..runtime import cache, fingerprints
+from ..runtime.parts import find_part
+from ..types import Array, Features, Keypoints
 from . import contestants
-from .contestants import Contestant, Model
-from .sanity import SANITY
+from .contestants import SANITY, Contestant, Model
 
 # Our code that a photo goes through before it is described
 DETECTION = (detectors, models, patchwise, images, patches, geometry, types)

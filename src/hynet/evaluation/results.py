@@ -1,31 +1,80 @@
-"""An Evaluation for people and machines: the table beside the paper's, the JSON, and files of both with pictures.
+"""Results of a benchmark: numbers by method and column with intervals, and the same as tables and JSON.
 
-out/NAME.json     everything: rows, intervals, the paper's rows, comparisons, curves, details, versions, command
-out/NAME.md       the table, notes and pictures
-out/NAME-*.svg    the pictures
+A benchmark is a file in this folder with
+
+    @dataclass(frozen=True)
+    class MineOptions: ...
+
+    def evaluate(models: Sequence[Model], data: Path, options: MineOptions, progress: Progress = silent) -> Evaluation
+
+and a row in BENCHMARKS. The fields of the dataclass, each with a default, become options of `hynet evaluate NAME`; the
+comments beside or above them are their help. `contestants.open_contestants(models)` turns the models into descriptors,
+the sanity rows among them.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import platform
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ... import __version__
-from ...errors import CannotWrite
-from ...runtime.files import atomic_write, make_folder
-from ...types import Table
-from . import charts, pictures
-from .evaluation import Evaluation
+from ..geometry.metrics import Interval
+from ..types import Table
 
-LIBRARIES = ("numpy", "opencv-contrib-python-headless", "onnxruntime", "torch", "pydegensac", "poselib", "pycolmap")
+Curve = Mapping[str, Sequence[float]]  # "x" and "y", equally long
+
+
+@dataclass(frozen=True)
+class Curves:
+    """A picture of lines, one per method."""
+
+    title: str
+    x: str  # what the axes show
+    y: str
+    lines: Mapping[str, Curve]  # method -> curve
+    log_x: bool = False
+    level: float | None = None  # a line across, where methods are compared: 95 for FPR@95
+
+
+@dataclass(frozen=True)
+class Bars:
+    """A picture of bars as in the paper's Fig. 4: a panel a task, a bar a method, marks on it for what it averages."""
+
+    title: str
+    panels: Mapping[str, Mapping[str, float]]  # panel -> method -> length of the bar
+    marks: Mapping[str, Mapping[str, Mapping[str, float]]] = field(default_factory=dict)  # panel -> method -> mark
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How much better one method is than another on the same samples."""
+
+    column: str
+    method: str
+    rival: str
+    difference: float  # method minus rival
+    interval: Interval  # 95%, by paired bootstrap; surely different where it does not hold 0
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """One run of a benchmark. `rows` and `intervals`: method -> column -> number; percentages as the paper prints."""
+
+    benchmark: str
+    data: str
+    columns: Sequence[str]
+    rows: Mapping[str, Mapping[str, float | None]]
+    intervals: Mapping[str, Mapping[str, Interval]]  # 95%, by bootstrap over what `notes` says
+    title: str = ""
+    paper: Table | None = None  # the paper's rows, in the same columns
+    formats: Mapping[str, str] = field(default_factory=dict)  # column -> format spec, ".2f" by default
+    lower_is_better: Sequence[str] = ()  # columns
+    comparisons: Sequence[Comparison] = ()
+    pictures: Mapping[str, Curves | Bars] = field(default_factory=dict)  # file stem -> picture
+    details: Mapping[str, Any] = field(default_factory=dict)  # all variants, per sequence or scene; plain JSON values
+    notes: Sequence[str] = ()  # how it was measured, and what a reader must know to compare it
 
 
 def summary(evaluation: Evaluation) -> dict[str, Any]:
@@ -90,66 +139,6 @@ def _short(method: str) -> str:
 
 def _file_name(model: str) -> str:
     return Path(model).name if os.sep in model else model
-
-
-@contextmanager
-def prepared(out: Path) -> Iterator[None]:
-    """Say before hours of work if nothing can be written there. What fails at once leaves no empty folder."""
-    is_new = not out.exists()
-    make_folder(out)
-    if not os.access(out, os.W_OK | os.X_OK):
-        raise CannotWrite(f"cannot write to {out}: no permission; choose another folder.")
-    try:
-        yield
-    except BaseException:
-        if is_new:
-            with suppress(OSError):  # it holds something
-                out.rmdir()
-        raise
-
-
-def write(evaluation: Evaluation, out: Path, command: str = "") -> list[Path]:
-    """The files of one run, in place of those of an earlier run of the same benchmark."""
-    name = evaluation.benchmark
-    drawn = {
-        out / f"{name}-{stem}.svg": charts.svg_file(pictures.drawn(picture, shown(evaluation.rows)))
-        for stem, picture in evaluation.pictures.items()
-    }
-    told = {
-        **summary(evaluation),
-        "title": evaluation.title,
-        "paper": None if evaluation.paper is None else asdict(evaluation.paper),
-        "formats": dict(evaluation.formats),
-        "lower_is_better": list(evaluation.lower_is_better),
-        "comparisons": [asdict(each) for each in evaluation.comparisons],
-        "pictures": {
-            stem: {"kind": type(picture).__name__.lower(), **asdict(picture)}
-            for stem, picture in evaluation.pictures.items()
-        },
-        "details": dict(evaluation.details),
-        "notes": list(evaluation.notes),
-        "command": command,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions(),
-    }
-    images = [f"![{path.stem}]({path.name})" for path in drawn]
-    text = "\n\n".join(filter(None, [markdown(evaluation), f"`{command}`" if command else "", *images]))
-    files = {out / f"{name}.json": json.dumps(told, indent=1), out / f"{name}.md": text + "\n", **drawn}
-    for path, content in files.items():
-        with atomic_write(path) as temporary:
-            temporary.write_text(content)
-    return list(files)
-
-
-def versions() -> dict[str, str | None]:
-    """What the numbers were computed with."""
-    found: dict[str, str | None] = {"hynet": __version__, "python": platform.python_version()}
-    for library in LIBRARIES:
-        try:
-            found[library] = version(library)
-        except PackageNotFoundError:
-            found[library] = None
-    return found
 
 
 def _cell(evaluation: Evaluation, method: str, column: str) -> str | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...types import Array
+from ..types import Array
 
 ROWS = 256  # at a time
 

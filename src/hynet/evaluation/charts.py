@@ -11,6 +11,8 @@ from html import escape
 
 import numpy as np
 
+from .results import Bars, Curves
+
 COLOURS = 8  # --c0 to --c7 in page.css, and in STYLE
 DASHES = ("", "6 3", "2 3", "8 3 2 3")  # once the colours are used up
 SHAPES = ("M-4 0a4 4 0 1 0 8 0a4 4 0 1 0 -8 0z", "M-3.5 -3.5h7v7h-7z", "M0 -4.5L4.5 3.5H-4.5z", "M0 -5L5 0L0 5L-5 0z")
@@ -55,6 +57,15 @@ class Dot:
     value: float
     interval: tuple[float, float] | None = None
     hollow: bool = False  # somebody else's number
+
+
+def drawn(picture: Curves | Bars, names: Mapping[str, str]) -> list[Chart]:
+    """One chart, or one for each panel; `names`: method -> what it is called in it."""
+    if isinstance(picture, Bars):
+        return [bars(panel, values, picture.marks.get(panel, {}), names) for panel, values in picture.panels.items()]
+    lines = {names.get(method, method): line for method, line in picture.lines.items()}
+    chart = curves(picture.title, lines, x=picture.x, y=picture.y, log_x=picture.log_x, level=picture.level)
+    return [] if chart is None else [chart]
 
 
 def dots(title: str, rows: Sequence[Dot]) -> Chart:

@@ -1,1 +1,0 @@
-"""What the benchmarks share: who takes part, what is described once, tables and intervals."""
