@@ -147,7 +147,7 @@ def _fast(count: int, compiled: bool) -> Callable[[], Stages]:
         clock.stage("data")
         anchors, positives = model(batch.anchors, batch.positives)
         clock.stage("forward")
-        total = loss(anchors[0], positives[0], strangers=batch.strangers).total
+        total = loss(anchors[0], positives[0], negatives=batch.negatives).total
         clock.stage("loss")
         state.optimiser.zero_grad(set_to_none=True)
         total.backward()

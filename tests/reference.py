@@ -38,19 +38,14 @@ def hinge(x: Tensor) -> Tensor:
     return torch.clamp(x, min=0)
 
 
-def hardest(
-    a: Tensor, p: Tensor, i: int, allowed=None, pool=(), pool_allowed=None, across=False, constant=False
-) -> Tensor:
-    """The nearest stranger of pair i: over anchor-positive, positive-anchor, and within each side but for `across`."""
+def hardest(a: Tensor, p: Tensor, i: int, allowed=None, across=False, constant=False) -> Tensor:
+    """The nearest negative of pair i: over anchor-positive, positive-anchor, and within each side but for `across`."""
     best, nearest = inf, torch.tensor(2.0, dtype=a.dtype)
     candidates = []
     for j in range(len(a)):
         if j != i and (allowed is None or allowed[i][j]):
             candidates += [(a[i], p[j]), (p[i], a[j])]
             candidates += [] if across else [(a[i], a[j]), (p[i], p[j])]
-    for m in range(len(pool)):
-        if pool_allowed is None or pool_allowed[i][m]:
-            candidates += [(a[i], pool[m]), (p[i], pool[m])]
     for x, y in candidates:
         d = distance(x, y.detach() if constant else y)
         if d.item() > TOO_CLOSE and d.item() < best:
@@ -85,10 +80,10 @@ def second_order(a: Tensor, p: Tensor, neighbours: int = 8) -> Tensor:
     return mean(rows)
 
 
-def hynet(a, p, margin=1.2, alpha=2.0, gamma=0.1, z=1.0, sosr=0.0, level=0.0, allowed=None, pool=(), pool_allowed=None):
+def hynet(a, p, margin=1.2, alpha=2.0, gamma=0.1, z=1.0, sosr=0.0, level=0.0, allowed=None):
     costs, positives, negatives = [], [], []
     for i in range(len(a)):
-        d_pos, d_neg = distance(a[i], p[i]), hardest(a, p, i, allowed, pool, pool_allowed)
+        d_pos, d_neg = distance(a[i], p[i]), hardest(a, p, i, allowed)
         costs.append(hinge(margin + hybrid(d_pos, alpha, z) - hybrid(d_neg, alpha, z)))
         positives.append(1 - d_pos**2 / 2)
         negatives.append(1 - d_neg**2 / 2)

@@ -13,7 +13,7 @@ from torch import multiprocessing
 from hynet import losses
 from hynet.descriptors import DESCRIPTORS
 from hynet.features.descriptors.layers import start_orthogonal
-from hynet.mining import Strangers, certainly_different
+from hynet.mining import NegativeMask, certainly_different
 from hynet.training import distributed
 from hynet.training.loop import Batch, loss_of
 from hynet.training.tiling import Tiled
@@ -30,9 +30,9 @@ def gradients(name: str, pairs: int, rank: int = 0, world: int = 1) -> dict[str,
     patches[:, 1] = patches[:, 0] + 20 * torch.rand(pairs, 32, 32, dtype=torch.float64)
     share = pairs // world
     mine = patches[rank * share : (rank + 1) * share]
-    # An uneven rule for strangers, so that rows mixed up between processes would show.
-    strangers = Strangers(certainly_different(torch.arange(pairs), torch.arange(pairs) % 3))
-    terms = loss_of(model, Batch(mine[:, :1], mine[:, 1:], strangers), losses.hynet)
+    # An uneven rule for negatives, so that rows mixed up between processes would show.
+    negatives = NegativeMask(certainly_different(torch.arange(pairs), torch.arange(pairs) % 3))
+    terms = loss_of(model, Batch(mine[:, :1], mine[:, 1:], negatives), losses.hynet)
     terms.total.backward()
     found = {key: weight.grad for key, weight in network.named_parameters()}
     found |= {key: value for key, value in network.state_dict().items() if "running" in key}

@@ -13,7 +13,7 @@ import reference
 from hynet import similarity
 from hynet.errors import BadInput
 from hynet.losses import LOSSES, LossTerms, one_threshold, second_order
-from hynet.mining import Strangers, unit
+from hynet.mining import NegativeMask, unit
 
 NAMES = sorted(LOSSES)
 # What the authors' own programs gave (HyNet's, SOSNet's, HardNet's, L2-Net's first term). Numbers from elsewhere: our
@@ -136,16 +136,6 @@ def test_pairs_without_a_negative_do_not_move_the_threshold():
     assert one_threshold(d_pos, torch.full((3,), 2.0)) == 0
 
 
-def test_hynet_loss_takes_negatives_from_a_pool_and_leaves_uncertain_ones_out():
-    a, p = batch(1)
-    pool = batch(2)[0]
-    certain = torch.rand(6, 6, generator=torch.Generator().manual_seed(3)) < 0.6
-    pool_certain = torch.rand(6, 6, generator=torch.Generator().manual_seed(4)) < 0.6
-    ours = LOSSES["hynet"](a, p, strangers=Strangers(certain, pool, pool_certain)).total
-    true = reference.hynet(a, p, allowed=certain, pool=pool, pool_allowed=pool_certain)
-    torch.testing.assert_close(ours, true, atol=1e-9, rtol=0)
-
-
 def test_l2net_loss_compares_feature_maps_too():
     a, p = batch(0)
     maps = [tuple(torch.randn(6, 2, 3, 3, dtype=torch.float64) for _ in range(2)) for _ in range(2)]
@@ -221,11 +211,11 @@ def test_losses_run_in_full_precision_under_autocast(name):
 @pytest.mark.parametrize("name", NAMES)
 @settings(max_examples=5)
 @given(seed=st.integers(0, 10_000))
-def test_every_loss_leaves_uncertain_strangers_out(name, seed):
+def test_every_loss_leaves_uncertain_negatives_out(name, seed):
     a, p = batch(seed, pairs=5, noise=2.0)
     certain = torch.rand(5, 5, generator=torch.Generator().manual_seed(seed)) < 0.5
     certain = certain & certain.T
-    ours = value_and_gradient(LOSSES[name], a, p, strangers=Strangers(certain))
+    ours = value_and_gradient(LOSSES[name], a, p, negatives=NegativeMask(certain))
     for mine, true in zip(ours, value_and_gradient(reference.LOSSES[name], a, p, allowed=certain), strict=True):
         torch.testing.assert_close(mine, true, atol=1e-5, rtol=1e-5)
 
@@ -235,14 +225,6 @@ def test_second_order_neighbours_are_the_eight_nearest_of_four_graphs_and_mutual
     ours, loops = value_and_gradient(LOSSES["sosnet"], a, p), value_and_gradient(reference.sosnet, a, p)
     for mine, true in zip(ours, loops, strict=True):
         torch.testing.assert_close(mine, true, atol=1e-9, rtol=0)
-
-
-def test_a_pool_of_another_precision_is_as_good():
-    a, p = (x.float() for x in batch(1))
-    pool = batch(2)[0]
-    for dtype in (torch.float64, torch.float32):
-        found = LOSSES["hardnet"](a, p, strangers=Strangers(pool=pool.to(dtype))).d_neg
-        torch.testing.assert_close(found, LOSSES["hardnet"](a, p, strangers=Strangers(pool=pool.float())).d_neg)
 
 
 def test_doap_keeps_a_few_matrices_not_one_a_bin():

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from hynet.mining import FARTHEST, Strangers, certainly_different, hardest_negatives, unit
+from hynet.mining import FARTHEST, NegativeMask, certainly_different, hardest_negatives, unit
 
 
 def batch(seed: int, pairs: int = 7, dim: int = 6) -> tuple[torch.Tensor, torch.Tensor]:
@@ -17,36 +17,34 @@ def batch(seed: int, pairs: int = 7, dim: int = 6) -> tuple[torch.Tensor, torch.
 
 
 @given(seed=st.integers(0, 10_000), pairs=st.integers(2, 9), across=st.booleans())
-def test_the_hardest_stranger_is_the_one_a_loop_finds(seed, pairs, across):
+def test_the_hardest_negative_is_the_one_a_loop_finds(seed, pairs, across):
     a, p = batch(seed, pairs)
     expected = torch.stack([reference.hardest(a, p, i, across=across) for i in range(pairs)])
     torch.testing.assert_close(hardest_negatives(unit(a), unit(p), across=across), expected, atol=1e-9, rtol=0)
 
 
 @given(seed=st.integers(0, 10_000))
-def test_only_certain_strangers_are_taken_from_batch_and_pool(seed):
+def test_only_certain_negatives_are_taken(seed):
     a, p = batch(seed)
     random = torch.Generator().manual_seed(seed)
-    pool = torch.randn(4, a.shape[1], generator=random, dtype=torch.float64)
     certain = torch.rand(len(a), len(a), generator=random) < 0.5
     certain = certain & certain.T
-    pool_certain = torch.rand(len(a), len(pool), generator=random) < 0.5
-    found = hardest_negatives(unit(a), unit(p), Strangers(certain, pool, pool_certain))
-    expected = [reference.hardest(a, p, i, certain, pool, pool_certain) for i in range(len(a))]
+    found = hardest_negatives(unit(a), unit(p), NegativeMask(certain))
+    expected = [reference.hardest(a, p, i, certain) for i in range(len(a))]
     torch.testing.assert_close(found, torch.stack(expected), atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize(("apart", "nearest"), [(0.0075, 2**0.5), (0.0085, 0.0085)])
-def test_near_duplicates_are_not_strangers(apart, nearest):
+def test_near_duplicates_are_not_negatives(apart, nearest):
     a = torch.eye(4, dtype=torch.float64)
-    a[1] = a[0] + apart * a[2]  # the same patch under two point numbers, or a stranger that is very like it
+    a[1] = a[0] + apart * a[2]  # the same patch under two point numbers, or a negative that is very like it
     assert hardest_negatives(unit(a), unit(a))[0] == pytest.approx(nearest, abs=1e-4)
 
 
-def test_a_pair_without_strangers_is_as_far_as_can_be():
+def test_a_pair_without_negatives_is_at_the_largest_distance():
     a, p = batch(0)
     nobody = torch.zeros(len(a), len(a), dtype=torch.bool)
-    assert (hardest_negatives(unit(a), unit(p), Strangers(nobody)) == FARTHEST).all()
+    assert (hardest_negatives(unit(a), unit(p), NegativeMask(nobody)) == FARTHEST).all()
 
 
 def test_points_differ_for_certain_in_one_image_or_in_different_scenes():

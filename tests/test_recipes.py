@@ -16,7 +16,7 @@ from hynet.training import loop
 from hynet.training.recipes import RECIPES
 from hynet.types import PatchPairs, PatchSet
 
-NO_NUMBERS = {"strangers", "maps", "taught"}
+NO_NUMBERS = {"negatives", "maps", "taught"}
 # published by nobody
 OURS = {"loss_options", "seed", "compiled", "validate_minutes", "checkpoint_minutes", "log_every", "start_from"}
 # HyNet: 200 epochs, 1,024 patches and Adam are Sec. 5 of the paper, alpha and gamma too; all else is the released

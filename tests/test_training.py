@@ -230,7 +230,7 @@ def test_certain_negatives_are_counted(patches):
         some = loop.batches(
             sampling.mix([one_scene]), replace(SMALL, certain=certain), first=0, per_epoch=4, device="cpu"
         )
-        return next(some).negatives
+        return next(some).negatives_per_pair
 
     assert negatives(certain=True) == 0
     assert negatives(certain=False) == SMALL.pairs_per_batch - 1
@@ -415,13 +415,13 @@ def test_uncertain_negatives_are_left_out_when_asked(patches):
     two_pictures = replace(patches, images=patches.points % 2)
     mixture = sampling.mix([two_pictures])
 
-    def strangers(certain: bool) -> int:
+    def negatives(certain: bool) -> int:
         config = replace(SMALL, certain=certain)
         batch = next(loop.batches(mixture, config, first=0, per_epoch=10, device="cpu"))
-        return int(batch.strangers.certain.sum())
+        return int(batch.negatives.certain.sum())
 
-    assert strangers(certain=False) == 8 * 7
-    assert strangers(certain=True) < 8 * 7
+    assert negatives(certain=False) == 8 * 7
+    assert negatives(certain=True) < 8 * 7
 
 
 @pytest.mark.parametrize("model", ["default", "light"])  # in tiles, and whole

@@ -1,10 +1,10 @@
-"""What a network is trained for. ADD A LOSS: a function in a file of this folder and a row in LOSSES.
+"""Training losses. ADD A LOSS: a function in a file of this folder and a row in LOSSES.
 
 Every loss takes RAW anchors and positives (N, D), row i of both showing the same point, and any N >= 2; it
 normalises for itself, since HyNet's regulariser needs the lengths. Totals are means over the batch: the released
-code sums, which Adam hardly notices. Mining losses take `strangers`: who may serve as a negative. A loss that takes
-`maps` is given the feature maps of networks that have them, one that takes `taught` the descriptors of a teacher. Its
-other keyword arguments are its options (`options.py`).
+code sums, which Adam hardly notices. Mining losses take `negatives`, a mask of the pairs that may serve as such. A
+loss that takes `maps` is given the feature maps of networks that have them, one that takes `taught` the descriptors
+of a teacher. Its other keyword arguments are its options (`options.py`).
 Files are imported when they are first used: looking at the table needs no torch.
 """
 

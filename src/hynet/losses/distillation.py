@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax
 
-from .mining import EVERY_OTHER, Strangers, unit
+from .mining import EVERY_OTHER, NegativeMask, unit
 from .options import Scale, Weight
 from .paper import hynet
 from .terms import LossTerms, in_full_precision
@@ -28,13 +28,13 @@ def distilled(
     gamma: Weight = 0.1,
     level: Weight = 0.0,
     taught: tuple[Tensor, Tensor] | None = None,
-    strangers: Strangers = EVERY_OTHER,
+    negatives: NegativeMask = EVERY_OTHER,
 ) -> LossTerms:
     """L = pairs HyNet's loss + copies mean |x - t|^2 + neighbours R_neighbours, t the teacher's unit descriptors.
 
     Without `taught`, which a run leaves out after its lessons, it is HyNet's loss alone.
     """
-    own = hynet(raw_a, raw_p, margin=margin, alpha=alpha, gamma=gamma, level=level, strangers=strangers)
+    own = hynet(raw_a, raw_p, margin=margin, alpha=alpha, gamma=gamma, level=level, negatives=negatives)
     if taught is None:
         return own
     terms = {name: pairs * term for name, term in own.terms.items()}

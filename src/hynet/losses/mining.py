@@ -1,4 +1,4 @@
-"""Who is the hardest stranger in the batch? Descriptors in, distances out."""
+"""Finds the hardest negative of each pair in a batch: descriptors in, distances out."""
 
 from __future__ import annotations
 
@@ -10,31 +10,28 @@ from torch import Tensor
 
 from ..types import DIFFERENT_PIXELS, Array
 
-# UBC repeats some patches under two point numbers; "negatives" this close are not strangers. As in HardNet.
+# UBC repeats some patches under two point numbers; others this close are not negatives. As in HardNet.
 TOO_CLOSE = 8e-3
 # Inside the root of a distance, so that its slope at zero is finite. As released.
 EPSILON = 1e-6
 TOO_ALIKE = 1 - (TOO_CLOSE**2 - EPSILON) / 2  # the cosine of a distance TOO_CLOSE
-# The distance of a pair that has no stranger: the farthest apart that unit vectors can be, beyond most margins.
+# The distance of a pair that has no negative: the farthest apart that unit vectors can be, beyond most margins.
 FARTHEST = 2.0
 
 Ids: TypeAlias = "Tensor | Array"  # (N,) whole numbers
 
 
 @dataclass(frozen=True)
-class Strangers:
-    """Who may serve as a negative. By default: every other pair of the batch.
+class NegativeMask:
+    """The pairs of a batch that may serve each other as negatives; by default, every other pair.
 
-    `certain[i, j]` says that pairs i and j are known to show different points (see `certainly_different`).
-    `pool` holds extra negatives, such as another rank's descriptors; `pool_certain[i, m]` likewise.
+    `certain[i, j]` is true where pairs i and j are known to show different points (see `certainly_different`).
     """
 
     certain: Tensor | None = None  # (N, N) bool
-    pool: Tensor | None = None  # (M, D) raw or unit rows
-    pool_certain: Tensor | None = None  # (N, M) bool
 
 
-EVERY_OTHER = Strangers()
+EVERY_OTHER = NegativeMask()
 
 
 def unit(raw: Tensor) -> Tensor:
@@ -55,27 +52,26 @@ def paired(a: Tensor, b: Tensor) -> Tensor:
 def hardest_negatives(
     anchors: Tensor,
     positives: Tensor,
-    strangers: Strangers = EVERY_OTHER,
+    negatives: NegativeMask = EVERY_OTHER,
     *,
     across: bool = False,
     constant: bool = False,
 ) -> Tensor:
-    """Distance from each pair to its nearest stranger, over LL, RR, LR and RL. Unit rows (N, D) x (N, D) -> (N,).
+    """Distance from each pair to its nearest negative, over LL, RR, LR and RL. Unit rows (N, D) x (N, D) -> (N,).
 
-    `across` looks at LR and RL only, anchors against positives. A pool has no sides and is looked at in any case.
-    `constant` lets gradients reach the pair alone, not its stranger.
+    `across` looks at LR and RL only, anchors against positives.
+    `constant` lets gradients reach the pair alone, not its negative.
     Only the winners are computed with gradients: no matrix is kept for the backward pass.
     """
     pairs = len(anchors)
     batch = torch.cat([anchors, positives])  # (2N, D)
-    everyone = batch if strangers.pool is None else torch.cat([batch, unit(strangers.pool.to(batch))])  # (2N + M, D)
     with torch.no_grad():
-        cosines = batch @ everyone.T  # (2N, 2N + M): LL LR pool over RL RR pool; nearest is largest
-        _leave_out_friends(cosines, pairs, strangers, across)
+        cosines = batch @ batch.T  # (2N, 2N): LL LR over RL RR; nearest is largest
+        _mask_out(cosines, pairs, negatives, across)
         cosine, nearest = cosines.max(1)  # (2N,) for either patch of a pair
         cosine, side = cosine.view(2, pairs).max(0)  # (N,) for the pair
         patch = side * pairs + torch.arange(pairs, device=side.device)
-    d_neg = paired(batch[patch], (everyone.detach() if constant else everyone)[nearest[patch]])
+    d_neg = paired(batch[patch], (batch.detach() if constant else batch)[nearest[patch]])
     return torch.where(cosine > -torch.inf, d_neg, FARTHEST)
 
 
@@ -102,16 +98,14 @@ def certainly_different(
     return different
 
 
-def _leave_out_friends(cosines: Tensor, pairs: int, strangers: Strangers, across: bool) -> None:
-    """Write -inf, in place, wherever the other is no certain stranger. (2N, 2N + M)."""
+def _mask_out(cosines: Tensor, pairs: int, negatives: NegativeMask, across: bool) -> None:
+    """Write -inf, in place, wherever the other is no certain negative. (2N, 2N)."""
     cosines.masked_fill_(cosines >= TOO_ALIKE, -torch.inf)
     for side, rows in enumerate(cosines.split(pairs)):
-        *batch, pool = rows.split([pairs, pairs, rows.shape[1] - 2 * pairs], dim=1)
+        blocks = rows.split(pairs, dim=1)
         if across:
-            batch[side].fill_(-torch.inf)
-        for block in batch:
+            blocks[side].fill_(-torch.inf)
+        for block in blocks:
             block.fill_diagonal_(-torch.inf)
-            if strangers.certain is not None:
-                block.masked_fill_(~strangers.certain, -torch.inf)
-        if strangers.pool_certain is not None:
-            pool.masked_fill_(~strangers.pool_certain, -torch.inf)
+            if negatives.certain is not None:
+                block.masked_fill_(~negatives.certain, -torch.inf)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_type_hints
 from ..errors import BadInput
 
 # By whoever calls the loss with a batch, where the loss takes them; the others are options
-GIVEN = ("strangers", "maps", "taught")
+GIVEN = ("negatives", "maps", "taught")
 
 
 @dataclass(frozen=True)

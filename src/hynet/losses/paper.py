@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .mining import EVERY_OTHER, Strangers, hardest_negatives, paired, unit
+from .mining import EVERY_OTHER, NegativeMask, hardest_negatives, paired, unit
 from .options import Scale, Weight
 from .terms import LossTerms, added_up, angular, hybrid, in_full_precision, norm_difference, one_threshold, second_order
 
@@ -23,14 +23,14 @@ def hynet(
     z: Scale = 1.0,
     sosr: Weight = 0.0,
     level: Weight = 0.0,
-    strangers: Strangers = EVERY_OTHER,
+    negatives: NegativeMask = EVERY_OTHER,
 ) -> LossTerms:
     """L = mean max(0, m + s_H(theta+) - s_H(theta-)) + gamma R_L2 [+ sosr R_SOS] [+ level R_level].
 
     z = 1 is the released form, to which m = 1.2 belongs; z = similarity.unit_slope(alpha) is the paper's.
     """
     a, p = unit(raw_a), unit(raw_p)
-    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, negatives)
     hinge = (margin + hybrid(d_pos, alpha, z) - hybrid(d_neg, alpha, z)).relu()
     terms = {"triplet": hinge.mean(), "norms": gamma * norm_difference(raw_a, raw_p)}
     if sosr:
@@ -47,11 +47,11 @@ def s_only(
     *,
     margin: Weight = 0.9,
     gamma: Weight = 0.1,
-    strangers: Strangers = EVERY_OTHER,
+    negatives: NegativeMask = EVERY_OTHER,
 ) -> LossTerms:
     """HyNet's loss with s in place of s_H; the paper tunes the margin without naming it, 0.9 is L_B's."""
     a, p = unit(raw_a), unit(raw_p)
-    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, negatives)
     hinge = (margin + angular(d_pos) - angular(d_neg)).relu()
     return added_up({"triplet": hinge.mean(), "norms": gamma * norm_difference(raw_a, raw_p)}, d_pos, d_neg, hinge)
 
@@ -63,10 +63,10 @@ def d_only(
     *,
     margin: Weight = 1.2,
     gamma: Weight = 0.1,
-    strangers: Strangers = EVERY_OTHER,
+    negatives: NegativeMask = EVERY_OTHER,
 ) -> LossTerms:
     """HyNet's loss with d in place of s_H; the paper tunes the margin without naming it, 1.2 is L_B's."""
-    return hynet(raw_a, raw_p, margin=margin, alpha=0.0, gamma=gamma, strangers=strangers)  # s_H of alpha 0 is d
+    return hynet(raw_a, raw_p, margin=margin, alpha=0.0, gamma=gamma, negatives=negatives)  # s_H of alpha 0 is d
 
 
 @in_full_precision
@@ -76,11 +76,11 @@ def loss_a(
     *,
     margin: Weight = 1.0,
     gamma: Weight = 0.1,
-    strangers: Strangers = EVERY_OTHER,
+    negatives: NegativeMask = EVERY_OTHER,
 ) -> LossTerms:
     """L_A: s for positives, d for negatives; R_L2 as in HyNet's, so that the similarity alone differs."""
     a, p = unit(raw_a), unit(raw_p)
-    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, negatives)
     hinge = (margin + angular(d_pos) - d_neg).relu()
     return added_up({"triplet": hinge.mean(), "norms": gamma * norm_difference(raw_a, raw_p)}, d_pos, d_neg, hinge)
 
@@ -94,11 +94,11 @@ def loss_b(
     margin_d: Weight = 1.2,
     alpha: Weight = 2.0,
     gamma: Weight = 0.1,
-    strangers: Strangers = EVERY_OTHER,
+    negatives: NegativeMask = EVERY_OTHER,
 ) -> LossTerms:
     """L_B: alpha times a triplet loss on s, plus one on d; R_L2 as in HyNet's."""
     a, p = unit(raw_a), unit(raw_p)
-    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, negatives)
     hinge_s = (margin_s + angular(d_pos) - angular(d_neg)).relu()
     hinge_d = (margin_d + d_pos - d_neg).relu()
     terms = {"triplet_s": alpha * hinge_s.mean(), "triplet_d": hinge_d.mean()}

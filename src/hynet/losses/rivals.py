@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .mining import EVERY_OTHER, Strangers, distance, hardest_negatives, paired, unit
+from .mining import EVERY_OTHER, NegativeMask, distance, hardest_negatives, paired, unit
 from .options import Count, Weight
 from .paper import d_only
 from .terms import LossTerms, added_up, in_full_precision, second_order
@@ -16,27 +16,27 @@ AP_BINS = 25  # of DOAP's soft histogram; its own number was not found, this is 
 
 
 @in_full_precision
-def hardnet(raw_a: Tensor, raw_p: Tensor, *, margin: Weight = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
+def hardnet(raw_a: Tensor, raw_p: Tensor, *, margin: Weight = 1.0, negatives: NegativeMask = EVERY_OTHER) -> LossTerms:
     """HardNet: triplet on d with the hardest negative of the other side, as its own code mines: LR and RL."""
     a, p = unit(raw_a), unit(raw_p)
-    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers, across=True)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, negatives, across=True)
     hinge = (margin + d_pos - d_neg).relu()
     return added_up({"triplet": hinge.mean()}, d_pos, d_neg, hinge)
 
 
 @in_full_precision
 def hardnet_four(
-    raw_a: Tensor, raw_p: Tensor, *, margin: Weight = 1.0, strangers: Strangers = EVERY_OTHER
+    raw_a: Tensor, raw_p: Tensor, *, margin: Weight = 1.0, negatives: NegativeMask = EVERY_OTHER
 ) -> LossTerms:
     """HardNet's triplet with negatives mined as HyNet and SOSNet do: LL, RR, LR and RL."""
-    return d_only(raw_a, raw_p, margin=margin, gamma=0.0, strangers=strangers)
+    return d_only(raw_a, raw_p, margin=margin, gamma=0.0, negatives=negatives)
 
 
 @in_full_precision
-def hardnegc(raw_a: Tensor, raw_p: Tensor, *, margin: Weight = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
+def hardnegc(raw_a: Tensor, raw_p: Tensor, *, margin: Weight = 1.0, negatives: NegativeMask = EVERY_OTHER) -> LossTerms:
     """AffNet's: HardNet's triplet whose hardest negative is a constant, so that only the pair moves."""
     a, p = unit(raw_a), unit(raw_p)
-    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers, across=True, constant=True)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, negatives, across=True, constant=True)
     hinge = (margin + d_pos - d_neg).relu()
     return added_up({"triplet": hinge.mean()}, d_pos, d_neg, hinge)
 
@@ -48,22 +48,22 @@ def sosnet(
     *,
     margin: Weight = 1.0,
     sosr: Weight = 1.0,
-    strangers: Strangers = EVERY_OTHER,
+    negatives: NegativeMask = EVERY_OTHER,
 ) -> LossTerms:
     """SOSNet: quadratic hinge on d, plus second-order similarity."""
     a, p = unit(raw_a), unit(raw_p)
-    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, negatives)
     hinge = (margin + d_pos - d_neg).relu().square()
     return added_up({"triplet": hinge.mean(), "second_order": sosr * second_order(a, p)}, d_pos, d_neg, hinge)
 
 
 @in_full_precision
-def tfeat(raw_a: Tensor, raw_p: Tensor, *, margin: Weight = 1.0, strangers: Strangers = EVERY_OTHER) -> LossTerms:
-    """TFeat: triplet with anchor swap on RAW distances; the negative is a random stranger, not a mined one.
+def tfeat(raw_a: Tensor, raw_p: Tensor, *, margin: Weight = 1.0, negatives: NegativeMask = EVERY_OTHER) -> LossTerms:
+    """TFeat: triplet with anchor swap on RAW distances; the negative is another pair at random, not a mined one.
 
     Batches are shuffled, so the next pair's positive is as random as any; with known labels, the next certain one.
     """
-    row, there_is_one = _next_stranger(raw_p, strangers)
+    row, there_is_one = _next_negative(raw_p, negatives)
     other = raw_p[row]
     d_pos = _raw_distance(raw_a, raw_p)
     d_neg = torch.minimum(_raw_distance(raw_a, other), _raw_distance(raw_p, other))
@@ -77,21 +77,21 @@ def l2net(
     raw_p: Tensor,
     *,
     maps: Sequence[tuple[Tensor, Tensor]] = (),
-    strangers: Strangers = EVERY_OTHER,
+    negatives: NegativeMask = EVERY_OTHER,
 ) -> LossTerms:
     """L2-Net: E1 (relative distance) + E2 (no two outputs alike) + E3 (E1 for intermediate feature maps), over N.
 
     `maps` holds (anchor, positive) feature maps, (N, C, H, W) each: the paper takes the first and last normalisation.
     """
     a, p = unit(raw_a), unit(raw_p)
-    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, negatives)
     terms = {
-        "relative": _relative(2 - distance(a @ p.T), strangers.certain),
+        "relative": _relative(2 - distance(a @ p.T), negatives.certain),
         "correlation": (_correlation(raw_a) + _correlation(raw_p)) / (2 * len(a)),
     }
     if maps:
         flat = [[unit(one.flatten(1).to(a.dtype)) for one in pair] for pair in maps]
-        terms["maps"] = torch.stack([_relative(f @ g.T, strangers.certain) for f, g in flat]).sum()
+        terms["maps"] = torch.stack([_relative(f @ g.T, negatives.certain) for f, g in flat]).sum()
     return added_up(terms, d_pos, d_neg, d_pos > d_neg)
 
 
@@ -101,15 +101,15 @@ def doap(
     raw_p: Tensor,
     *,
     bins: Count = AP_BINS,
-    strangers: Strangers = EVERY_OTHER,
+    negatives: NegativeMask = EVERY_OTHER,
 ) -> LossTerms:
     """DOAP: 1 - average precision of finding each patch's partner among all patches of the batch, by soft binning."""
     a, p = unit(raw_a), unit(raw_p)
-    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, strangers)
+    d_pos, d_neg = paired(a, p), hardest_negatives(a, p, negatives)
     patches = torch.cat([a, p])  # (2N, D)
     itself = torch.eye(len(patches), dtype=torch.bool, device=a.device)
     partner = itself.roll(len(a), 1)
-    counted = ~itself if strangers.certain is None else strangers.certain.repeat(2, 2) & ~itself | partner
+    counted = ~itself if negatives.certain is None else negatives.certain.repeat(2, 2) & ~itself | partner
     precision = _soft_precision(patches @ patches.T, partner, counted, bins)
     return added_up({"precision": 1 - precision.mean()}, d_pos, d_neg, d_pos > d_neg)
 
@@ -151,14 +151,14 @@ def _soft_precision(cosines: Tensor, right: Tensor, counted: Tensor, bins: int) 
     return (hits * precision).sum(1)
 
 
-def _next_stranger(rows: Tensor, strangers: Strangers) -> tuple[Tensor, Tensor]:
-    """For each pair, the next one in the batch that is a certain stranger. -> (N,) rows, (N,) whether there is one."""
+def _next_negative(rows: Tensor, negatives: NegativeMask) -> tuple[Tensor, Tensor]:
+    """For each pair, the next one in the batch that is a certain negative. -> (N,) rows, (N,) whether there is one."""
     count = len(rows)
     steps = torch.arange(count, device=rows.device)
     ahead = (steps[:, None] + 1 + steps[:-1]) % count  # (N, N - 1): the others in order of turn
-    if strangers.certain is None:
+    if negatives.certain is None:
         return ahead[:, 0], torch.ones_like(steps, dtype=torch.bool)
-    certain = strangers.certain.gather(1, ahead)
+    certain = negatives.certain.gather(1, ahead)
     return ahead[steps, certain.int().argmax(1)], certain.any(1)
 
 

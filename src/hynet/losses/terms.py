@@ -24,7 +24,7 @@ class LossTerms:
     total: Tensor
     terms: Mapping[str, Tensor]
     d_pos: Tensor  # (N,) distance to the own partner, detached
-    d_neg: Tensor  # (N,) distance to the hardest stranger, detached
+    d_neg: Tensor  # (N,) distance to the hardest negative, detached
     violated: Tensor  # share of pairs that still cost something
     raw: bool = False  # the distances are of raw vectors, so that no cosine follows from them
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..errors import BadInput
-from ..losses.mining import Strangers, certainly_different
+from ..losses.mining import NegativeMask, certainly_different
 from ..types import Array
 from . import distributed
 from .augmentation import augment
@@ -21,18 +21,18 @@ from .sampling import Mixture, pairs
 
 @dataclass(frozen=True)
 class Batch:
-    """This process's share of the pairs, and who is a stranger to whom in the whole batch."""
+    """This process's share of the pairs, and the mask of negatives of the whole batch."""
 
     anchors: Tensor  # (n, 1, S, S) float 0-255; 32 pixels where a descriptor is trained
     positives: Tensor  # (n, 1, S, S)
-    strangers: Strangers
+    negatives: NegativeMask
     taught: tuple[Tensor, Tensor] | None = None  # (n, D) each: what the teacher says of them
 
     @property
-    def negatives(self) -> float:
+    def negatives_per_pair(self) -> float:
         """How many others of the batch may serve a pair as negatives, on average."""
-        assert self.strangers.certain is not None  # `batches` always knows
-        return float(self.strangers.certain.sum(1).float().mean())
+        assert self.negatives.certain is not None  # `batches` always knows
+        return float(self.negatives.certain.sum(1).float().mean())
 
 
 def batches(
@@ -72,8 +72,8 @@ def batches(
             noise=config.noise,
             jpeg=config.jpeg,
         ).to(device)
-        strangers = certain_pairs(data, chosen[:, 0], config.certain, device)
-        yield Batch(patches[:, :1], patches[:, 1:], strangers)
+        negatives = certain_pairs(data, chosen[:, 0], config.certain, device)
+        yield Batch(patches[:, :1], patches[:, 1:], negatives)
         number += 1
 
 
@@ -87,9 +87,9 @@ def one_ahead(endless: Iterator[Batch]) -> Iterator[Batch]:
             yield batch
 
 
-def certain_pairs(data: Mixture, rows: Array, only_certain: bool = False, device: str = "cpu") -> Strangers:
+def certain_pairs(data: Mixture, rows: Array, only_certain: bool = False, device: str = "cpu") -> NegativeMask:
     """Who may be a negative to whom in a batch of pairs whose anchors are these rows."""
-    return Strangers(_certain(data, rows, only_certain).to(device))
+    return NegativeMask(_certain(data, rows, only_certain).to(device))
 
 
 def _certain(data: Mixture, rows: Array, only_certain: bool) -> Tensor:

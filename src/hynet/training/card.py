@@ -96,7 +96,7 @@ def _bill(about: Mapping[str, Any], sources: Path) -> list[str]:
 
 
 def _card(name: str, about: Mapping[str, Any], position: Mapping[str, Any], bill: Sequence[str]) -> str:
-    """What a stranger needs to know about the weights."""
+    """The model card: what a reader needs to know about the weights."""
     config = about["config"]
     what, use = _purpose(name, about)
     errors = [f"| {Path(path).name} | {error:.2f} |" for path, error in position["validation"].items()]

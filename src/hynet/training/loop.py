@@ -96,7 +96,7 @@ def train(
             if stop or done >= 1:
                 break
             if config.certain and rate.counted == 0 and distributed.rank() == 0:
-                watch({"step": now.step, "minutes": round(now.seconds / 60, 3), "negatives": batch.negatives})
+                watch({"step": now.step, "minutes": round(now.seconds / 60, 3), "negatives": batch.negatives_per_pair})
             if teacher and done < config.lessons:
                 batch = replace(batch, taught=teacher(batch))
             torch.manual_seed(seed_of(config.seed, now.step, distributed.rank()))  # for dropout
@@ -136,7 +136,7 @@ def loss_of(model: nn.Module, batch: Batch, loss: Loss) -> LossTerms:
     with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
         anchors, positives = model(batch.anchors, batch.positives)
     (raw_a, *maps_a), (raw_p, *maps_p) = map(distributed.gather, anchors), map(distributed.gather, positives)
-    known: dict[str, Any] = {"strangers": batch.strangers} if takes(loss, "strangers") else {}
+    known: dict[str, Any] = {"negatives": batch.negatives} if takes(loss, "negatives") else {}
     if maps_a:
         known["maps"] = list(zip(maps_a, maps_p, strict=True))
     if batch.taught is not None:
@@ -199,7 +199,7 @@ def _line(config: TrainConfig, now: Position, terms: LossTerms, done: float, rat
 
 
 def _similarities(terms: LossTerms) -> dict[str, float]:
-    """Mean cosine of partners, and of each with its hardest stranger."""
+    """Mean cosine of partners, and of each with its hardest negative."""
     cosines = {"positive_similarity": terms.d_pos, "negative_similarity": terms.d_neg}
     return {name: float((1 - distance.square() / 2).mean()) for name, distance in cosines.items()}
 

@@ -26,7 +26,7 @@ def loss_of(network: Work, descriptor: Work, batch: Batch, warps: Tensor) -> Los
     """HardNegC of the descriptors of a batch whose 2N patches are warped."""
     patches = torch.cat([batch.anchors, batch.positives])
     anchors, positives = descriptor(sampled(patches, shaped(network, patches, warps))).chunk(2)
-    return hardnegc(anchors, positives, strangers=batch.strangers)
+    return hardnegc(anchors, positives, negatives=batch.negatives)
 
 
 def shaped(network: Work | None, patches: Tensor, warps: Tensor) -> Tensor:
