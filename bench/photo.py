@@ -46,9 +46,9 @@ def measure(
         photos = images.list_photos(folder)
         extractors: dict[str, PhotoExtractor] = {
             "OpenCV's SIFT": open_extractor("opencv-sift", max_keypoints),
-            "hynet, light": Extractor("dog", "light", max_keypoints, upright=True),
-            "hynet, default": Extractor("dog", "default", max_keypoints, upright=True),
-            "hynet, default, oriented": Extractor("dog", "default", max_keypoints, orientation="gradient"),
+            "hynet, light": Extractor(model="light", max_keypoints=max_keypoints, orientation="upright"),
+            "hynet, default": Extractor(max_keypoints=max_keypoints, orientation="upright"),
+            "hynet, default, oriented": Extractor(max_keypoints=max_keypoints, orientation="gradient"),
             **_with_weights(max_keypoints),
         }
         works: dict[str, Work] = {name: partial(_by, extract, photos) for name, extract in extractors.items()}

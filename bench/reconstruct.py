@@ -79,7 +79,7 @@ def _by_colmap(photos: Path, work: Path, max_keypoints: int) -> Mapping[str, flo
 
 def _by_us(photos: Path, out: Path, max_keypoints: int, model: str) -> Mapping[str, float]:
     clock = StageClock()
-    settings = FeatureSettings(descriptor=model, max_keypoints=max_keypoints)
+    settings = FeatureSettings(model=model, max_keypoints=max_keypoints)
     done = reconstruct(photos, out, settings=settings, mapper_threads=len(cores()), progress=clock.watch)
     clock.stop("mapping")
     found = {"keypoints": _keypoints(out / "database.db"), "registered": done.registered, "points": done.points}

@@ -11,7 +11,7 @@ from hynet.images.example import example
 
 first, second = sys.argv[1:3] if len(sys.argv) > 2 else example().paths
 
-extract = hynet.Extractor(detector="dog", descriptor="default", max_keypoints=2048)
+extract = hynet.Extractor(detector="dog", model="default", max_keypoints=2048)
 a, b = extract(first), extract(second)  # Features
 matches = hynet.match(a, b)  # mutual nearest neighbours that pass the ratio test
 fit = hynet.verify(a, b, matches, geometry="fundamental")  # .matches, .inliers, .model

@@ -48,7 +48,7 @@ def errors(fit: Fit, points, views) -> tuple[float, float]:
 
 
 def main(data: Path, most: int = 24) -> None:
-    extract = Extractor("dog", "default", 2048, True)
+    extract = Extractor(orientation="upright")
     found: dict[str, list[tuple[float, float]]] = {row: [] for row in ROWS}
     taken: dict[str, Counter[str]] = {row: Counter() for row in ROWS}
     for scene in scenes.load(data):

@@ -76,7 +76,7 @@ def main(train: Path, out: Path) -> None:
         scene = out / "stereo" / name
         if scene.exists():
             continue
-        settings = Settings(descriptor="default", max_keypoints=KEYPOINTS)
+        settings = Settings(model="default", max_keypoints=KEYPOINTS)
         try:
             made = hynet.reconstruct(train / name, out / "models" / name, settings=settings)
             pairs = write_scene(train / name, out / "models" / name, scene)

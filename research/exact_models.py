@@ -48,7 +48,7 @@ def beside_the_truth(model: colmap.Model, truth: dict[str, Array]) -> str:
 def main(out: Path, folders: list[Path], model: str) -> None:
     print("| scene | refined | photos | points | track length | error, px | degrees, median | largest | distance |")
     print("|---|---|---|---|---|---|---|---|---|")
-    settings = FeatureSettings(descriptor=model, max_keypoints=KEYPOINTS)
+    settings = FeatureSettings(model=model, max_keypoints=KEYPOINTS)
     for folder in folders:
         for refine in (False, True):
             made = hynet.reconstruct(folder, out / folder.name, settings=settings, refine=refine)

@@ -187,7 +187,7 @@ def main() -> None:
     print("| keypoints | floats, ms | 8-bit product alone | best two | certain | rows, columns in floats | the same |")
     print("|---|---|---|---|---|---|---|")
     for count in asked.keypoints:
-        extract = hynet.Extractor("dog", asked.model, count, upright=True)
+        extract = hynet.Extractor(model=asked.model, max_keypoints=count, orientation="upright")
         first, second = (extract(photo).descriptors for photo in asked.photos)
         pairs, runners, shares = certain(first, second, asked.listed)
         best, runner_up, back = nearest(first, second)

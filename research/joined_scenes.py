@@ -93,7 +93,7 @@ def joined(out: Path, photos: dict[str, Path], asked: argparse.Namespace) -> dic
         done = reconstruct(
             out / "photos",
             out / "model",
-            settings=FeatureSettings(descriptor=asked.model, max_keypoints=asked.keypoints),
+            settings=FeatureSettings(model=asked.model, max_keypoints=asked.keypoints),
             pairs=asked.pairs,
             mapper=asked.mapper,
             mapper_threads=asked.threads,

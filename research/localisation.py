@@ -38,7 +38,7 @@ for name, photos in found.items():
         for photo in photos:
             if photo not in left_out:
                 (folder / photo.name).symlink_to(photo.resolve())
-        settings = FeatureSettings(descriptor=asked.model, max_keypoints=asked.keypoints)
+        settings = FeatureSettings(model=asked.model, max_keypoints=asked.keypoints)
         reconstruct(folder, Path(place) / "model", settings=settings)
         here = Map(Path(place) / "model")
         strangers = others + [photo for other, them in found.items() if other != name for photo in them]

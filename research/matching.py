@@ -163,7 +163,7 @@ class Row:
 
 def finder(pool: int) -> Extractor:
     """What finds the keypoints that are selected from."""
-    return Extractor(DoG(pool, upright=True, spread=False), "default", pool, orientation="upright")
+    return Extractor(detector=DoG(pool, upright=True, spread=False), max_keypoints=pool, orientation="upright")
 
 
 def keep(file: Path, photo: Path, extract: Extractor) -> None:

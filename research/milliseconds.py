@@ -37,8 +37,8 @@ def opened(name: str, folder: Path) -> tuple[PhotoExtractor, Callable[[Features,
     """A row of the tables: what extracts and what matches."""
     parts = [str(folder / part.removeprefix("weights/")) if "/" in part else part for part in name.split("+")]
     if len(parts) == 2 and parts[0] == "keynet":
-        return Extractor("keynet", parts[1], KEYPOINTS), Consensus()
-    extract = find_extractor(parts[0], KEYPOINTS) or Extractor("dog", parts[0], KEYPOINTS)
+        return Extractor(detector="keynet", model=parts[1], max_keypoints=KEYPOINTS), Consensus()
+    extract = find_extractor(parts[0], KEYPOINTS) or Extractor(model=parts[0], max_keypoints=KEYPOINTS)
     return extract, open_matcher(parts[1]) if len(parts) == 2 else Consensus()
 
 

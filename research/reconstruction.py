@@ -51,7 +51,7 @@ def rows(photos: Path, out: Path, model: str, keypoints: int) -> Iterator[tuple[
     delivered = int(np.mean(list(colmap.read_funnel(out / f"sift-{keypoints}" / "database.db").keypoints.values())))
     yield f"pycolmap's SIFT, {keypoints:,} asked for: {delivered:,}", sift
     for count in (keypoints, delivered):
-        settings = FeatureSettings(descriptor=model, max_keypoints=count)
+        settings = FeatureSettings(model=model, max_keypoints=count)
         ours = remembered(
             out / f"{model}-{count}", lambda folder, s=settings: reconstruct(photos, folder / "model", settings=s)
         )

@@ -34,7 +34,7 @@ from scene_folders import photos_by_name, scene_of
 from hynet import images
 from hynet.features.collecting import extract_collection
 from hynet.features.hloc_file import read_h5
-from hynet.features.settings import FeatureSettings
+from hynet.features.settings import FeatureSettings, from_stored
 from hynet.runtime.arrays import read_npz
 from hynet.runtime.batches import Batch, Failed, done
 from hynet.runtime.cluster import Cluster, open_cluster
@@ -151,7 +151,7 @@ def recalled_in_folder(names: list[str], collection: Path, inliers: dict[Pair, i
 def copies(collection: Path, names: list[str], vectors: np.ndarray, photos: dict[str, Path]) -> dict[str, np.ndarray]:
     """Kind of copy -> its similarity to the photo, of some photos."""
     learnt = PhotoVectors(**read_npz(collection / "vectors" / "learnt.npz"))
-    extract = FeatureSettings(**json.loads((collection / "settings.json").read_text())).open_extractor()
+    extract = from_stored((collection / "settings.json").read_text())[0].open_extractor()
     found: dict[str, list[float]] = {}
     for row in np.linspace(0, len(names) - 1, COPIED).astype(int):
         photo = images.read(photos[names[row]])
@@ -195,7 +195,7 @@ def main() -> None:
     asked = parser.parse_args()
     collection = asked.out / "collection"
     photos = write_list(asked.out / "photos.csv", asked.scenes, asked.most)
-    settings = FeatureSettings(descriptor=asked.model, max_keypoints=asked.keypoints, orientation="upright")
+    settings = FeatureSettings(model=asked.model, max_keypoints=asked.keypoints, orientation="upright")
     with open_cluster("local", asked.jobs) as cluster:
         extract_collection([asked.out / "photos.csv"], collection, settings, cluster=cluster)
         names, vectors = vectors_of(collection, cluster)

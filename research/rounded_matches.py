@@ -26,7 +26,7 @@ from hynet.sfm.colmap.database import verifiable, verify_pair
 
 def main(train: Path, model: str, keypoints: int, photos: int) -> None:
     cv2.setNumThreads(1)
-    extract = hynet.Extractor("dog", model, keypoints, upright=True)
+    extract = hynet.Extractor(model=model, max_keypoints=keypoints, orientation="upright")
     pairs, common = 0, 0
     told = {rounded: np.zeros(3) for rounded in (False, True)}  # matches, inliers, milliseconds
     for name in scenes():

@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--photos", type=int, default=2)
     parser.add_argument("--model", default="default")
     asked = parser.parse_args()
-    extractors = [hynet.Extractor(descriptor=asked.model, orientation=each) for each in ORIENTATIONS]
+    extractors = [hynet.Extractor(model=asked.model, orientation=each) for each in ORIENTATIONS]
     seen = {}
     for folder in asked.folders:
         every = list_photos(folder)

@@ -83,18 +83,18 @@ def test_a_broken_file_is_told(content):
     place.parent.mkdir(parents=True)
     place.write_text(content)
     with pytest.raises(BadData, match=r"rootsift\.calibration\.json"):
-        Extractor("dog", "rootsift")
+        Extractor(model="rootsift")
 
 
 def test_an_extractor_uses_what_was_saved_unless_told_otherwise():
-    before = Extractor("dog", "rootsift")
+    before = Extractor(model="rootsift")
     calibration.save(Calibration(19.0, 0.77, {"fundamental": 0.6}), calibration.places("rootsift")[0], "dog")
-    after = Extractor("dog", "rootsift")
+    after = Extractor(model="rootsift")
     assert (before.support, before.ratio, dict(before.thresholds)) == (12.0, 0.9, {})
     assert (after.support, after.ratio, dict(after.thresholds)) == (19.0, 0.77, {"fundamental": 0.6})
     assert after(np.zeros((50, 50), np.uint8)).ratio == 0.77
-    assert Extractor("dog", "rootsift", support=15.0).support == 15
-    assert Extractor("keynet", "rootsift").support == 12
+    assert Extractor(model="rootsift", support=15.0).support == 15
+    assert Extractor(detector="keynet", model="rootsift").support == 12
 
 
 # --- the truth ---

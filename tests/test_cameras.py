@@ -70,7 +70,7 @@ def test_what_cannot_be_known_is_not_guessed(tmp_path, tags):
 @pytest.fixture(scope="module")
 def views() -> tuple[synthetic.Scene, list[Features]]:
     scene = synthetic.scene(seed=1, photos=3, size=SIZE)
-    extract = Extractor("dog", "rootsift", 1000)
+    extract = Extractor(model="rootsift", max_keypoints=1000)
     return scene, [extract(photo) for photo in scene.photos[:2]]
 
 
@@ -159,7 +159,7 @@ def test_a_features_file_keeps_the_focal_length(tmp_path):
     photo = synthetic.photo_pair(3, (320, 240))[0]
     written(tmp_path / "a.png", photo, FocalLengthIn35mmFilm=50)
     written(tmp_path / "b.png", photo)
-    extract_all([tmp_path / "a.png", tmp_path / "b.png"], tmp_path / "f.h5", FeatureSettings(descriptor="rootsift"))
+    extract_all([tmp_path / "a.png", tmp_path / "b.png"], tmp_path / "f.h5", FeatureSettings(model="rootsift"))
     assert read_h5(tmp_path / "f.h5", "a.png").focal == images.focal(tmp_path / "a.png") > 400
     assert read_h5(tmp_path / "f.h5", "b.png").focal is None
 

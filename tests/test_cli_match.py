@@ -115,7 +115,7 @@ def test_without_scikit_image_the_example_is_the_pair_that_ships(monkeypatch, tm
 
 
 def test_key_net_and_affine_shapes_find_the_homography_too(pair, matched):
-    for choice in (["--affine"], ["--detector", "keynet", "--spread"]):
+    for choice in (["--shape", "baumberg"], ["--detector", "keynet", "--spread"]):
         found = matched(*pair[:2], "--geometry", "homography", *choice)
         points = np.array(found["points"])
         assert len(points) > 30

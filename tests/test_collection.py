@@ -35,7 +35,7 @@ from test_features import write_photos
 pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-SETTINGS = FeatureSettings(descriptor="rootsift", max_keypoints=40, orientation="upright")
+SETTINGS = FeatureSettings(model="rootsift", max_keypoints=40, orientation="upright")
 NAMES = [f"{k}.png" for k in range(5)]
 
 
@@ -257,7 +257,7 @@ def test_a_photo_that_an_older_index_has_in_a_shard_is_extracted_even_if_the_sha
 
 def test_other_settings_are_refused_and_replaced_only_when_asked(made, photos, cluster, tmp_path):
     copy = shutil.copytree(made, tmp_path / "copy")
-    fewer = FeatureSettings(descriptor="rootsift", max_keypoints=20, orientation="upright")
+    fewer = FeatureSettings(model="rootsift", max_keypoints=20, orientation="upright")
     with pytest.raises(BadInput, match=r"made with other settings \(max-keypoints was 40, now 20\)"):
         extract_collection([photos], copy, fewer, cluster=cluster)
     extract_collection([photos / "0.png"], copy, fewer, cluster=cluster, overwrite=True)

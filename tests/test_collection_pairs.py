@@ -107,7 +107,7 @@ def test_the_command_writes_pairs_and_says_what_it_misses(tmp_path, capsys):
     (tmp_path / "photos").mkdir()
     for k, photo in enumerate([*truth.photos, synthetic.texture((320, 240), seed=70)]):
         cv2.imwrite(str(tmp_path / "photos" / f"{k}.png"), photo)
-    settings = FeatureSettings(descriptor="rootsift", max_keypoints=500, orientation="upright")
+    settings = FeatureSettings(model="rootsift", max_keypoints=500, orientation="upright")
     extract_all(tmp_path / "photos", tmp_path / "f.h5", settings)
     args = f"pairs {tmp_path}/f.h5 --neighbours 1 --check 4 --jobs 1 --out {tmp_path}/pairs.txt --json"
     assert main(args.split()) == 0

@@ -25,7 +25,7 @@ from hynet.types import Features, Keypoints, Matches
 def seen() -> tuple[Features, Features, np.ndarray]:
     """Two photos of a plane, and the homography between them."""
     first, second, second_from_first = synthetic.photo_pair(7, (400, 300))
-    extract = Extractor("dog", "rootsift", 600, orientation="upright")
+    extract = Extractor(model="rootsift", max_keypoints=600, orientation="upright")
     return extract(first), extract(second), second_from_first
 
 

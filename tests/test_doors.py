@@ -34,7 +34,7 @@ from hynet.runtime.machine import cache_folder, settings_folder
 from hynet.sfm import mapping
 from hynet.types import Features, Keypoints, Matches
 
-ROOTSIFT = FeatureSettings(descriptor="rootsift", max_keypoints=50)
+ROOTSIFT = FeatureSettings(model="rootsift", max_keypoints=50)
 
 
 def keypoints(count: int = 8) -> Keypoints:

@@ -54,7 +54,7 @@ def files(tmp_path_factory, photos) -> dict[str, Path]:
     torch.save({key: value for key, value in state.items() if not key.startswith("dkd")}, folder / "aliked.pth")
     write_xfeat(folder / "xfeat.onnx")
     write_lighterglue(folder / "lighterglue.onnx")
-    settings = FeatureSettings(descriptor="rootsift", max_keypoints=300, orientation="gradient", spread=False)
+    settings = FeatureSettings(model="rootsift", max_keypoints=300, orientation="gradient", spread=False)
     extract_all(photos, folder / "features.h5", settings)
     return {
         "r2d2": folder / "r2d2.pt",
@@ -227,7 +227,11 @@ def test_other_weights_under_the_same_name_are_noticed(files, photos, tmp_path):
 
 @pytest.mark.parametrize(
     ("option", "told"),
-    [("--detector keynet", "detector"), ("--model sift --upright", "model, upright"), ("--affine --spread", "affine")],
+    [
+        ("--detector keynet", "detector"),
+        ("--model sift --orientation upright", "model, orientation"),
+        ("--shape baumberg --spread", "shape"),
+    ],
 )
 def test_what_an_extractor_would_pass_over_is_refused(option, told, photos, capsys):
     assert main(f"match {photos}/a.png {photos}/b.png --extractor opencv-sift {option}".split()) == 2
@@ -271,9 +275,9 @@ def test_the_calibrated_threshold_travels_with_the_features(photos, tmp_path):
     place = calibrated.places("sift")[0]
     calibrated.save(Calibration(None, 0.85, {"homography": 0.3}), place, "dog")
     try:
-        extract = hynet.Extractor("dog", "sift", max_keypoints=300)
+        extract = hynet.Extractor(model="sift", max_keypoints=300)
         a, b = extract(photos / "a.png"), extract(photos / "b.png")
-        extract_all(photos, tmp_path / "f.h5", FeatureSettings(descriptor="sift", max_keypoints=300))
+        extract_all(photos, tmp_path / "f.h5", FeatureSettings(model="sift", max_keypoints=300))
     finally:
         place.unlink()
     assert dict(a.thresholds) == {"homography": 0.3}
@@ -357,7 +361,7 @@ def test_for_a_homography_the_strongest_keypoints_are_taken_wherever_they_are(ph
 
 def test_match_photos_takes_objects_and_arrays(photos):
     first, second = images.read(photos / "a.png"), images.read(photos / "b.png")
-    mine = hynet.Extractor("dog", "rootsift", 200, orientation="gradient")
+    mine = hynet.Extractor(model="rootsift", max_keypoints=200, orientation="gradient")
     found = hynet.match_photos(first, second, extractor=mine, matcher=lambda a, b: hynet.match(a, b, 0.7))
     assert len(found.matches) == len(hynet.match(mine(first), mine(second), 0.7))
     for show in ("keypoints", "patches"):
@@ -384,7 +388,7 @@ def test_an_installed_package_adds_an_extractor_that_recognises_its_file(outside
         "    'Corners of a package.'\n"
         "    ratio = None\n"
         "    def __init__(self, max_keypoints):\n"
-        "        self.found = hynet.Extractor('dog', 'sift', max_keypoints)\n"
+        "        self.found = hynet.Extractor(model='sift', max_keypoints=max_keypoints)\n"
         "    def __call__(self, photo):\n"
         "        return self.found(photo)\n"
         "    @classmethod\n"

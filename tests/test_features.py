@@ -27,7 +27,7 @@ from hynet.features.settings import FeatureSettings
 from hynet.features.standing import LOOKING
 from hynet.types import Keypoints
 
-ROOTSIFT = FeatureSettings(descriptor="rootsift", max_keypoints=60)
+ROOTSIFT = FeatureSettings(model="rootsift", max_keypoints=60)
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def write_photos(folder: Path, names: list[str], size=(160, 120)) -> Path:
 
 
 def test_features_are_unit_vectors_at_keypoints(photo):
-    found = Extractor(descriptor="rootsift", max_keypoints=100)(photo)
+    found = Extractor(model="rootsift", max_keypoints=100)(photo)
     assert len(found) == 100
     assert found.image_size == (320, 240)
     assert np.linalg.norm(found.descriptors, axis=1) == pytest.approx(1, abs=1e-4)
@@ -52,7 +52,7 @@ def test_features_are_unit_vectors_at_keypoints(photo):
 def test_a_shrunken_search_still_speaks_in_pixels_of_the_original():
     rows, columns_ = np.indices((400, 500))
     blob = np.rint(30 + 200 * np.exp(-((columns_ - 310.4) ** 2 + (rows - 155.7) ** 2) / (2 * 12**2)))
-    found = Extractor(descriptor="rootsift", upright=True, longest=200)(blob.astype(np.uint8))
+    found = Extractor(model="rootsift", orientation="upright", longest=200)(blob.astype(np.uint8))
     nearest = np.linalg.norm(found.keypoints.xy - [310.4, 155.7], axis=1).argmin()
     assert found.keypoints.xy[nearest] == pytest.approx([310.4, 155.7], abs=0.25)
     assert found.keypoints.sigma[nearest] * 2 ** (1 / 6) == pytest.approx(12, rel=0.05)
@@ -61,7 +61,7 @@ def test_a_shrunken_search_still_speaks_in_pixels_of_the_original():
 
 @pytest.mark.parametrize("image", [np.zeros((1, 1)), np.zeros((200, 300)), np.full((40, 2), 255)])
 def test_a_photo_without_anything_to_see_has_no_features(image):
-    found = Extractor(descriptor="rootsift")(image.astype(np.uint8))
+    found = Extractor(model="rootsift")(image.astype(np.uint8))
     assert found.descriptors.shape == (0, 128)
 
 
@@ -69,9 +69,9 @@ def test_any_detector_can_be_plugged_in(photo):
     def centre(image: np.ndarray) -> Keypoints:
         return Keypoints.from_circles([[image.shape[1] / 2, image.shape[0] / 2]], [3.0], [0.0], [1.0])
 
-    assert Extractor(centre, "rootsift")(photo).keypoints.xy.tolist() == [[160, 120]]
+    assert Extractor(detector=centre, model="rootsift")(photo).keypoints.xy.tolist() == [[160, 120]]
     with pytest.raises(UnknownName, match="dog"):
-        Extractor("dig", "rootsift")
+        Extractor(detector="dig", model="rootsift")
 
 
 def test_a_file_opens_as_hloc_opens_it(tmp_path):
@@ -103,7 +103,7 @@ def test_what_is_written_is_what_is_read(tmp_path):
 
 
 def test_features_of_others_need_no_scales(tmp_path, photo):
-    full = columns(Extractor(descriptor="rootsift", max_keypoints=10)(photo))
+    full = columns(Extractor(model="rootsift", max_keypoints=10)(photo))
     with h5py.File(tmp_path / "theirs.h5", "w") as file:
         for key in ("keypoints", "descriptors"):
             file[f"a.jpg/{key}"] = full[key].astype(np.float16)
@@ -187,7 +187,7 @@ def test_features_of_two_kinds_are_not_mixed(tmp_path):
     photos = write_photos(tmp_path / "photos", ["a.png"])
     extract_all(photos, tmp_path / "f.h5", ROOTSIFT)
     with pytest.raises(BadInput, match=r"other settings \(model was rootsift, now sift"):
-        extract_all(photos, tmp_path / "f.h5", FeatureSettings(descriptor="sift"))
+        extract_all(photos, tmp_path / "f.h5", FeatureSettings(model="sift"))
     h5py.File(tmp_path / "other.h5", "w").close()
     with pytest.raises(BadInput, match="not made by `hynet extract`"):
         extract_all(photos, tmp_path / "other.h5", ROOTSIFT)
@@ -199,7 +199,7 @@ def test_features_of_two_kinds_are_not_mixed(tmp_path):
 def test_a_model_that_was_trained_on_is_another_model(tmp_path):
     torch = pytest.importorskip("torch")
     photos = write_photos(tmp_path / "photos", ["a.png"])
-    learnt = FeatureSettings(descriptor=str(tmp_path / "net.pt"), max_keypoints=5)
+    learnt = FeatureSettings(model=str(tmp_path / "net.pt"), max_keypoints=5)
     torch.save(descriptors.TFeat().state_dict(), tmp_path / "net.pt")
     assert extract_all(photos, tmp_path / "f.h5", learnt).new == 1
     assert extract_all(photos, tmp_path / "f.h5", learnt).new == 0
@@ -244,7 +244,7 @@ def test_a_killed_run_loses_nothing_leaves_nobody_behind_and_is_taken_up(tmp_pat
         "from hynet.features.folder import extract_all\n"
         "from hynet.features.settings import FeatureSettings\n"
         "if __name__ == '__main__':\n"
-        "    extract_all(sys.argv[1], sys.argv[2], FeatureSettings(descriptor='rootsift', max_keypoints=60), jobs=2)\n"
+        "    extract_all(sys.argv[1], sys.argv[2], FeatureSettings(model='rootsift', max_keypoints=60), jobs=2)\n"
     )
     # The workers hold the other end of this pipe, so that it closes when the last of them is gone.
     run = subprocess.Popen([sys.executable, script, photos, tmp_path / "f.h5"], stdout=subprocess.PIPE)

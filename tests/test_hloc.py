@@ -38,7 +38,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def features(photos: Path) -> Path:
     file = photos.parent / "features.h5"
-    hynet.extract_all(photos, file, FeatureSettings(descriptor="rootsift", max_keypoints=600))
+    hynet.extract_all(photos, file, FeatureSettings(model="rootsift", max_keypoints=600))
     return file
 
 
@@ -177,7 +177,7 @@ def test_hloc_extracts_with_our_entry_what_we_extract(hloc, photos, tmp_path):
         for key, column in columns.items():
             group.create_dataset(key, data=column.astype(np.float16) if column.dtype == np.float32 else column)
     theirs = read_h5(tmp_path / "feats.h5", NAMES[0])
-    ours = hynet.Extractor(descriptor="rootsift", max_keypoints=300, upright=True)(photos / NAMES[0])
+    ours = hynet.Extractor(model="rootsift", max_keypoints=300, orientation="upright")(photos / NAMES[0])
     assert len(theirs) == len(ours) > 200
     assert theirs.keypoints.xy == pytest.approx(ours.keypoints.xy, abs=0.13)  # float16
     assert theirs.descriptors == pytest.approx(ours.descriptors, abs=1e-3)

@@ -284,7 +284,7 @@ def test_a_bool_mask_hides_keypoints(colour):
     photo = cv2.resize(colour, (300, 200), interpolation=cv2.INTER_NEAREST)
     mask = np.zeros((200, 300), bool)
     mask[:, 150:] = True
-    extract = hynet.Extractor(descriptor="rootsift", max_keypoints=200)
+    extract = hynet.Extractor(model="rootsift", max_keypoints=200)
     assert extract(photo).keypoints.xy[:, 0].min() < 140
     assert extract(photo, mask).keypoints.xy[:, 0].min() > 149
 
@@ -339,7 +339,7 @@ def test_without_its_package_a_heic_photo_names_the_extra(tmp_path, monkeypatch)
 def test_features_remember_their_photo_and_draw_it_in_colour(colour, tmp_path):
     photo = cv2.resize(colour, (1200, 800), interpolation=cv2.INTER_NEAREST)
     Image.fromarray(photo).save(tmp_path / "photo.png")
-    extract = hynet.Extractor(descriptor="rootsift", max_keypoints=100)
+    extract = hynet.Extractor(model="rootsift", max_keypoints=100)
     a, b = extract(tmp_path / "photo.png"), extract(photo)
     assert a.photo == tmp_path / "photo.png"
     assert b.photo.shape == (600, 900, 3)

@@ -90,7 +90,7 @@ def test_the_command_writes_a_descriptor_and_shapes_to_match_with(tmp_path, caps
         assert set(told[measured]) == {f"{tmp_path}/other"}
 
     photo = synthetic.photo_pair(4, (320, 240))[0]
-    features = hynet.Extractor("dog", told["descriptor"], 50, shape=told["shape"])(photo)
+    features = hynet.Extractor(model=told["descriptor"], max_keypoints=50, shape=told["shape"])(photo)
     assert len(features) > 10
     assert np.linalg.norm(features.descriptors, axis=1) == pytest.approx(1, abs=1e-3)
     assert AffineNetwork(told["shape"]).support == pytest.approx(24 / 1.4, rel=1e-3)

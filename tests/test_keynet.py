@@ -101,7 +101,9 @@ def test_a_key_net_of_ones_own_is_a_detector_by_its_path(tmp_path, photo):
     torch.save(network.state_dict(), tmp_path / "keynet.pth")
     export(network, tmp_path / "keynet.onnx", {"name": "made by chance"})
     for name in ("keynet.pth", "keynet.onnx"):
-        by_path = hynet.Extractor(str(tmp_path / name), "rootsift", max_keypoints=100, upright=True).detect(photo)
+        by_path = hynet.Extractor(
+            detector=str(tmp_path / name), model="rootsift", max_keypoints=100, orientation="upright"
+        ).detect(photo)
         itself = KeyNet(100, weights=tmp_path / name, upright=True)(photo)
         np.testing.assert_array_equal(by_path.frames, itself.frames)
 

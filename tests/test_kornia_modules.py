@@ -50,7 +50,7 @@ def test_local_feature_gives_what_the_extractor_gives(images, photos, model, upr
     ours = local_feature(model=model, max_keypoints=60, upright=upright)
     assert isinstance(ours, feature.LocalFeature)
     lafs, responses, rows = ours(images)
-    extract = hynet.Extractor(descriptor=model, max_keypoints=60, upright=upright)
+    extract = hynet.Extractor(model=model, max_keypoints=60, orientation="upright" if upright else "gradient")
     found = extract(photos[0])
     assert len(found) == lafs.shape[1]
     assert feature.get_laf_center(lafs)[0].numpy() == pytest.approx(found.keypoints.xy, abs=1e-5)

@@ -44,7 +44,7 @@ def place(truth, tmp_path_factory) -> Path:
     for k, photo in enumerate(truth.photos):
         cv2.imwrite(str(home / ("queries" if k in LEFT_OUT else "photos") / f"{k}.png"), photo)
     cv2.imwrite(str(home / "queries" / "elsewhere.png"), synthetic.texture((400, 300), seed=70))
-    settings = FeatureSettings(descriptor="rootsift", max_keypoints=700)
+    settings = FeatureSettings(model="rootsift", max_keypoints=700)
     camera = colmap.pinhole_text(truth.K)
     reconstruct(home / "photos", home / "model", settings=settings, ratio=0.85, camera=camera, jobs=1)
     return home

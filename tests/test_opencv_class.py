@@ -38,7 +38,7 @@ def test_it_has_what_cv2_s_features_have(ours, pair):
 
 def test_it_says_what_the_extractor_says(ours, pair):
     keypoints, descriptors = ours.detectAndCompute(pair[0], None)
-    found = hynet.Extractor(descriptor="rootsift", max_keypoints=200)(pair[0])
+    found = hynet.Extractor(model="rootsift", max_keypoints=200)(pair[0])
     assert cv2.KeyPoint.convert(keypoints) == pytest.approx(found.keypoints.xy)
     assert np.linalg.norm(descriptors - found.descriptors, axis=1).max() < 1e-2  # angles in degrees, rounded
     assert ours.detect(pair[0])[0].pt == keypoints[0].pt

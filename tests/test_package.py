@@ -260,7 +260,7 @@ def test_bad_arguments_leave_with_code_two_and_a_hint(args, capsys):
         ("match --geometry round", "--geometry cannot be 'round': it takes auto or fundamental or homography or"),
         ("match --rat 3", "no option --rat; perhaps you meant --ratio. `"),
         ("match --max_keypoint 3", "no option --max-keypoint; perhaps you meant --max-keypoints"),
-        ("match a.jpg b.jpg --no-uprigt", "no option --no-uprigt; perhaps you meant --no-upright"),
+        ("match a.jpg b.jpg --no-refin", "no option --no-refin; perhaps you meant --no-refine"),
         ("export --to m.onnx", "missing: --model PATH"),
         ("export --modle m.pt --to m.onnx", "no option --modle; perhaps you meant --model"),
         ("data fetch liberty", "ACTION cannot be 'fetch': it takes list or get"),

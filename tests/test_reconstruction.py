@@ -38,7 +38,7 @@ from hynet.sfm.reconstruct import Reconstructed, reconstruct
 pycolmap = pytest.importorskip("pycolmap")
 has_global_mapper = pytest.mark.skipif(not hasattr(pycolmap, "global_mapping"), reason="came with pycolmap 4")
 
-SETTINGS = FeatureSettings(descriptor="rootsift", max_keypoints=900)
+SETTINGS = FeatureSettings(model="rootsift", max_keypoints=900)
 RATIO = 0.85
 
 
@@ -260,7 +260,7 @@ def progress(done, total, what):
             die()
 
 if __name__ == "__main__":
-    settings = FeatureSettings(descriptor="rootsift", max_keypoints=900)
+    settings = FeatureSettings(model="rootsift", max_keypoints=900)
     reconstruct(photos, out, settings=settings, ratio=0.85, jobs=1, progress=progress)
 """
 
@@ -375,7 +375,7 @@ def test_other_settings_do_not_mix_with_what_is_there(photos: Path, done: Recons
     with pytest.raises(BadInput, match=r"other settings \(ratio was 0.85, now 0.7\); choose another folder, or --over"):
         run(photos, Path(done.model), ratio=0.7)
     with pytest.raises(BadInput, match=r"other settings \(max-keypoints was 900, now 800\)"):
-        run(photos, Path(done.model), settings=FeatureSettings(descriptor="rootsift", max_keypoints=800))
+        run(photos, Path(done.model), settings=FeatureSettings(model="rootsift", max_keypoints=800))
 
 
 def test_what_was_made_with_other_settings_is_replaced_when_asked_to(photos: Path, done: Reconstructed, tmp_path: Path):

@@ -243,7 +243,7 @@ def test_the_command_prints_refined_points(pair, tmp_path, capsys):
         assert main([*asked, *options]) == 0
         return np.array(json.loads(capsys.readouterr().out)["points"])
 
-    detected = hynet.Extractor(descriptor="rootsift", orientation="upright")(pair[1]).keypoints.xy.round(3)
+    detected = hynet.Extractor(model="rootsift", orientation="upright")(pair[1]).keypoints.xy.round(3)
 
     def at_keypoints(places: Array) -> float:
         return float(np.mean([np.abs(detected - place).max(1).min() < 2e-3 for place in places]))
@@ -282,7 +282,7 @@ def test_features_of_photos_as_they_lie_are_not_aligned_with_turned_ones(pair, o
                 if exif is not None:
                     tags[0x0112] = exif
                 photo.save(tmp_path / folder / f"{path.stem}.jpg", quality=95, exif=tags)
-    settings = FeatureSettings(descriptor="rootsift", max_keypoints=400)
+    settings = FeatureSettings(model="rootsift", max_keypoints=400)
     hynet.extract_all(tmp_path / "lying", tmp_path / "features.h5", settings)
     photos = [tmp_path / "turned" / f"{path.stem}.jpg" for path in pair[:2]]
     found = hynet.match_photos(*photos, extractor=tmp_path / "features.h5")

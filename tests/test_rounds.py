@@ -91,9 +91,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for place, count in enumerate((6, 3)):
         for k, photo in enumerate(synthetic.scene(seed=place, photos=count, size=(400, 300)).photos):
             cv2.imwrite(str(folder / f"{place}-{k}.png"), photo)
-    extract_all(
-        folder, folder.parent / "features.h5", FeatureSettings(descriptor="rootsift", max_keypoints=600), jobs=1
-    )
+    extract_all(folder, folder.parent / "features.h5", FeatureSettings(model="rootsift", max_keypoints=600), jobs=1)
     return folder
 
 
@@ -214,7 +212,7 @@ def test_photos_without_keypoints_take_nobodys_place(photos: Path, tmp_path: Pat
         (folder / photo.name).symlink_to(photo)
     for k in range(4):
         cv2.imwrite(str(folder / f"black-{k}.png"), np.zeros((300, 400), np.uint8))
-    extract_all(folder, tmp_path / "features.h5", FeatureSettings(descriptor="rootsift", max_keypoints=600), jobs=1)
+    extract_all(folder, tmp_path / "features.h5", FeatureSettings(model="rootsift", max_keypoints=600), jobs=1)
     run(folder, tmp_path / "with")
     run(photos, tmp_path / "without")
     assert tried(tmp_path / "with") == tried(tmp_path / "without")
@@ -231,6 +229,6 @@ def test_where_fewer_than_two_photos_have_keypoints_there_is_nothing_to_match(
         (folder / photo.name).symlink_to(photo)
     for k in range(6):
         cv2.imwrite(str(folder / f"black-{k}.png"), np.zeros((300, 400), np.uint8))
-    extract_all(folder, tmp_path / "features.h5", FeatureSettings(descriptor="rootsift", max_keypoints=600), jobs=1)
+    extract_all(folder, tmp_path / "features.h5", FeatureSettings(model="rootsift", max_keypoints=600), jobs=1)
     with pytest.raises(colmap.NotReconstructed):
         run(folder, tmp_path / "model")

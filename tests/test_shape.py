@@ -64,7 +64,7 @@ def test_a_surface_seen_from_the_side_has_more_right_matches():
     side = cv2.warpAffine(cv2.GaussianBlur(photo, (0, 0), sigmaX=1.2, sigmaY=0.01), second_from_first[:2], (256, 480))
 
     def right(shapes: bool) -> int:
-        extract = Extractor("dog", "rootsift", 600, affine=shapes)
+        extract = Extractor(model="rootsift", max_keypoints=600, shape="baumberg" if shapes else "none")
         first, second = extract(photo), extract(side)
         rows, columns = match(first, second).indices.T
         error = transfer_error(second_from_first, first.keypoints.xy[rows], second.keypoints.xy[columns])

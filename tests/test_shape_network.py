@@ -150,7 +150,7 @@ def test_the_command_trains_a_network_that_shape_takes(tmp_path, capsys):
     assert told["steps"] == 2
     assert set(told["round"]) == set(told["validation"]) == {f"{tmp_path}/other"}
     photo = synthetic.photo_pair(4, (320, 240))[0]
-    assert len(hynet.Extractor("dog", "rootsift", 50, shape=told["file"])(photo)) > 10
+    assert len(hynet.Extractor(model="rootsift", max_keypoints=50, shape=told["file"])(photo)) > 10
     assert AffineNetwork(told["file"]).support == pytest.approx(24 / 1.4, rel=1e-3)
 
     # A finished run that is called again is told of the sets that are named then
@@ -230,7 +230,7 @@ def test_affine_shapes_need_no_torch(tmp_path):
 def test_the_shipped_network_has_a_name_and_features_know_its_weights(tmp_path, monkeypatch):
     photo = synthetic.photo_pair(4, (320, 240))[0]
     by_name, by_path = (
-        hynet.Extractor("dog", "rootsift", 100, shape=one)(photo) for one in ("affine-network", SHIPPED)
+        hynet.Extractor(model="rootsift", max_keypoints=100, shape=one)(photo) for one in ("affine-network", SHIPPED)
     )
     np.testing.assert_array_equal(by_name.keypoints.frames, by_path.keypoints.frames)
     assert weights_of(FeatureSettings(shape="affine-network")) == weights_of(FeatureSettings(shape=str(SHIPPED)))

@@ -104,7 +104,7 @@ def test_extract_settles_the_orientation_once_for_a_collection(scene, tmp_path):
     for name, photo in zip("abc", scene.photos, strict=False):
         cv2.imwrite(str(photos / f"{name}.png"), photo)
     out = tmp_path / "features.h5"
-    settings = FeatureSettings(descriptor="rootsift", max_keypoints=200)
+    settings = FeatureSettings(model="rootsift", max_keypoints=200)
     extract_all(photos, out, settings)
     with h5py.File(out) as file:
         assert json.loads(file.attrs["settings"])["orientation"] == "upright"

@@ -191,7 +191,7 @@ def test_a_file_that_does_not_hold_features_is_told_so(some, tmp_path):
 
 def test_an_extractor_pickles_and_extracts_the_same():
     photo = synthetic.texture((320, 240), seed=4)
-    extract = hynet.Extractor("keynet", "default-int8", max_keypoints=40, shape="baumberg", support=20.0)
+    extract = hynet.Extractor(detector="keynet", model="default-int8", max_keypoints=40, shape="baumberg", support=20.0)
     again = pickle.loads(pickle.dumps(extract.turned_as("upright")))
     assert (again.orientation, again.support, again.ratio) == ("upright", 20.0, extract.ratio)
     np.testing.assert_array_equal(again(photo).descriptors, extract.turned_as("upright")(photo).descriptors)

@@ -99,7 +99,7 @@ def _masked(folder: Path) -> None:
 def _read_masked(folder: Path) -> Any:
     import hynet
 
-    found = hynet.Extractor("dog", "rootsift", 50)(folder / "photo.png", folder / "mask.png")
+    found = hynet.Extractor(model="rootsift", max_keypoints=50)(folder / "photo.png", folder / "mask.png")
     return found.descriptors, found.keypoints.frames
 
 
@@ -463,13 +463,13 @@ def _part(folder: Path) -> None:
             raise KeyboardInterrupt
 
     with contextlib.suppress(KeyboardInterrupt):
-        extract_all(folder / "photos", folder / "f.h5", Settings(descriptor="rootsift"), progress=cut_off)
+        extract_all(folder / "photos", folder / "f.h5", Settings(model="rootsift"), progress=cut_off)
 
 
 def _read_part(folder: Path) -> Any:
     from hynet.features.folder import Settings, extract_all
 
-    assert extract_all(folder / "photos", folder / "f.h5", Settings(descriptor="rootsift")).photos == 2
+    assert extract_all(folder / "photos", folder / "f.h5", Settings(model="rootsift")).photos == 2
     return _read_features_of(folder / "f.h5")
 
 

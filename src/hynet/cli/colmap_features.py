@@ -49,7 +49,9 @@ def run(
         ratio: Keep a match only if its distance is below this times that of the second-nearest; by default matches
             are kept by their probability instead, as in `hynet match`.
     """
-    settings = FeatureSettings(detector, model, max_keypoints, orientation=orientation, extractor=extractor)
+    settings = FeatureSettings(
+        detector=detector, model=model, max_keypoints=max_keypoints, orientation=orientation, extractor=extractor
+    )
     with bar() as progress:
         done = add_features(
             photos, database, settings=settings, features=features, pairs=pairs, ratio=ratio, progress=progress

@@ -18,7 +18,6 @@ import tyro
 
 from ..errors import BadInput
 from ..features.collecting import WATCHDOG, Collected, extract_collection
-from ..features.extractors.patchwise import LONGEST
 from ..features.folder import extract_all
 from ..features.settings import FeatureSettings
 from ..runtime.cluster import open_cluster
@@ -38,14 +37,12 @@ def run(
     detector: Detector = "dog",
     model: Model = "default",
     max_keypoints: int = 2048,
-    upright: bool = False,
-    affine: bool = False,
     orientation: Literal["auto", "upright", "gradient"] = "auto",
     shape: str = "none",
     score_threshold: float | None = None,
     spread: bool = True,
     mask: Path | None = None,
-    longest: int = LONGEST,
+    longest: int = FeatureSettings.longest,
     precision: Literal["float32", "float16", "int8"] = "float32",
     jobs: int = 0,
     cluster: str = "local",
@@ -64,8 +61,6 @@ def run(
         extractor: Detects and describes keypoints in one pass, in place of detector and model: the path to weights of
             ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
         max_keypoints: Maximum number of keypoints per photo.
-        upright: Short for --orientation upright.
-        affine: Short for --shape baumberg.
         orientation: Whether keypoints are rotated to the dominant gradient direction (gradient) or not (upright); auto
             checks some of the photos: upright, unless some are rotated relative to others.
         shape: Elliptical regions, for surfaces seen at an angle: affine-network, baumberg, none, or the path of a
@@ -88,19 +83,17 @@ def run(
     if not photos:
         raise BadInput("no photos were given; name photos, or the folder that holds them.")
     settings = FeatureSettings(
-        detector,
-        model,
-        max_keypoints,
-        upright,
-        longest,
-        affine,
-        score_threshold,
-        spread,
-        None if mask is None else str(mask),
+        detector=detector,
+        model=model,
+        max_keypoints=max_keypoints,
         orientation=orientation,
-        shape=shape,
+        shape="auto" if shape == "none" else shape,
+        score_threshold=score_threshold,
+        spread=None if spread else False,
+        mask=None if mask is None else str(mask),
+        longest=longest,
         extractor=extractor,
-        precision=None if precision == "float32" else precision,
+        precision=precision,
         device=device,
     )
     if _is_folder(out):

@@ -3,7 +3,7 @@
 Example: hynet match                            (an example pair)
          hynet match a.jpg b.jpg --out matches.png
          hynet match a.jpg b.jpg --geometry homography --show patches
-         hynet match a.jpg b.jpg --affine --mask a-mask.png b-mask.png
+         hynet match a.jpg b.jpg --shape baumberg --mask a-mask.png b-mask.png
          hynet match a.jpg b.jpg --focal 1200 --shape affine-network
          hynet match a.jpg b.jpg --extractor aliked-n16.pth
          hynet match a.jpg b.jpg --extractor xfeat.onnx --matcher lighterglue.onnx
@@ -40,8 +40,6 @@ def run(
     detector: Detector = "dog",
     model: Model = "default",
     max_keypoints: int = 2048,
-    upright: bool = False,
-    affine: bool = False,
     orientation: Literal["auto", "upright", "gradient"] = "auto",
     shape: str = "auto",
     score_threshold: float | None = None,
@@ -68,8 +66,6 @@ def run(
         extractor: Detects and describes keypoints in one pass, in place of detector and model: the path to weights of
             ALIKED, R2D2 or XFeat, a features file of both photos (.h5), or a name such as opencv-sift.
         max_keypoints: Maximum number of keypoints per photo.
-        upright: Short for --orientation upright.
-        affine: Short for --shape baumberg.
         orientation: Whether keypoints are rotated to the dominant gradient direction (gradient) or not (upright); auto
             takes the photos as upright, unless orienting every keypoint gives more inliers.
         shape: Elliptical regions, for surfaces seen at an angle: affine-network, baumberg, none, or the path of a
@@ -97,16 +93,14 @@ def run(
     one_folder = len(photos) == 1 and Path(photos[0]).is_dir()
     if pairs or len(photos) > 2 or one_folder or (photos and out is not None and out.suffix == ".h5"):
         settings = FeatureSettings(
-            detector,
-            model,
-            max_keypoints,
-            upright,
-            affine=affine,
-            score_threshold=score_threshold,
-            spread=spread,
-            mask=str(mask[0]) if mask else None,
+            detector=detector,
+            model=model,
+            max_keypoints=max_keypoints,
             orientation=orientation,
-            shape="none" if shape == "auto" else shape,
+            shape=shape,
+            score_threshold=score_threshold,
+            spread=None if spread else False,
+            mask=str(mask[0]) if mask else None,
             extractor=extractor,
             device=device,
         )
@@ -145,8 +139,6 @@ def run(
         detector=detector,
         model=model,
         max_keypoints=max_keypoints,
-        upright=upright,
-        affine=affine,
         orientation=orientation,
         shape=shape,
         score_threshold=score_threshold,

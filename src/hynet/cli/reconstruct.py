@@ -86,7 +86,13 @@ def run(
         overwrite: Replace what was made with other settings, instead of refusing.
     """
     settings = FeatureSettings(
-        detector, model, max_keypoints, orientation=orientation, shape=shape, extractor=extractor, device=device
+        detector=detector,
+        model=model,
+        max_keypoints=max_keypoints,
+        orientation=orientation,
+        shape="auto" if shape == "none" else shape,
+        extractor=extractor,
+        device=device,
     )
     if undistort is not None:
         need_apart(photos, undistort)  # before the long work

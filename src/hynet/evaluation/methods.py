@@ -22,8 +22,9 @@ from ..features.calibrated import saved
 from ..features.collection import is_collection, known_by
 from ..features.detectors import DETECTORS
 from ..features.extractors import PhotoExtractor, find_extractor, open_extractor, patchwise
-from ..features.extractors.patchwise import Extractor, network_of_shape, usual_shape
+from ..features.extractors.patchwise import Extractor, network_of_shape
 from ..features.hloc_file import FeaturesFile
+from ..features.settings import usual_shape
 from ..features.standing import orientation_of
 from ..images import patches
 from ..matching import Matcher, open_matcher
@@ -44,7 +45,6 @@ class Setting:
 
     detectors: Sequence[str] = ("dog",)  # of patch descriptors
     max_keypoints: int = 2048
-    upright: bool = False  # of patch descriptors: short for orientation="upright"
     orientation: str = "auto"  # of patch descriptors; auto: by folder, whose photos are one collection
     shape: str = "none"  # of patch descriptors; auto: as two photos are matched, by the detector
     spread: bool = True  # DoG's keypoints over the photo; otherwise the strongest anywhere
@@ -57,7 +57,7 @@ class Setting:
             return (
                 f"Patch descriptors: the keypoints that the scenes bring along, for {GIVEN_BY}. Others find their own."
             )
-        turned = {"upright": "upright", "gradient": "oriented"}.get("upright" if self.upright else self.orientation, "")
+        turned = {"upright": "upright", "gradient": "oriented"}.get(self.orientation, "")
         turned = turned or "upright (oriented in folders where some photos were turned)"
         shape = usual_shape(self.detectors[0], "") if self.shape == "auto" else self.shape
         shaped = "" if shape == "none" else f", with elliptic regions by {Path(shape).name}"
@@ -75,7 +75,6 @@ class KeypointOptions:
 
     detector: tuple[str, ...] = ("dog",)  # finds keypoints for patch descriptors; each additional one adds rows
     max_keypoints: int = 2048  # maximum per photo
-    upright: bool = False  # short for orientation upright
     # for patch descriptors: keypoints rotated to the dominant gradient direction (gradient) or not (upright); auto:
     # upright, but gradient in a folder where some photos are rotated relative to others
     orientation: Literal["auto", "upright", "gradient"] = "auto"
@@ -87,7 +86,6 @@ class KeypointOptions:
         return Setting(
             detectors=self.detector,
             max_keypoints=self.max_keypoints,
-            upright=self.upright,
             orientation=self.orientation,
             shape=self.shape,
             **more,
@@ -117,7 +115,7 @@ def open_methods(
         raise BadInput("patch descriptors need a detector; name one, such as dog.")
     names = [_name(model) for model in models]
     asked = [*models, *(name for name in SANITY if name not in names)]
-    auto = setting.orientation == "auto" and not setting.upright
+    auto = setting.orientation == "auto"
     finders = {*setting.detectors, *(name.rpartition("+")[0] for name in names)} - {""}
     looked_at = [photo for photo in photos if photo not in setting.given or finders != {GIVEN_BY}]
     turned = _turned(looked_at) if auto else {}
@@ -188,10 +186,9 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting, turned: 
     shape = usual_shape(detector, "") if setting.shape == "auto" else setting.shape  # the same for all descriptors
     spread = setting.spread or detector != "dog"
     extract = Extractor(
-        detector,
-        contestant.descriptor,
-        setting.max_keypoints,
-        setting.upright,
+        detector=detector,
+        model=contestant.descriptor,
+        max_keypoints=setting.max_keypoints,
         support=calibration.support,
         orientation=setting.orientation,
         shape=shape,

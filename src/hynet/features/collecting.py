@@ -22,7 +22,7 @@ from ..runtime.locks import exclusive_lock
 from ..types import Progress, silent
 from .collection import INDEX, SHARD, read_index, write_index
 from .extractors.patchwise import Extractor
-from .folder import find_masks, settings_problem, settings_text, settled_orientation, weights_of
+from .folder import find_masks, settings_problem, settled_orientation, weights_of
 from .manifest import find_addresses
 from .settings import FeatureSettings
 from .shards import LOOK, ListedPhoto, Made
@@ -82,14 +82,18 @@ def extract_collection(
         before = note.read_text(errors="replace") if note.exists() else None
         if isinstance(extract, Extractor) and extract.orientation == "auto":
             settled = None if overwrite else settled_orientation(before)
-            model = looking_model(settings.descriptor)
-            settings = replace(settings, orientation=settled or _orientation(named, model, cluster, watchdog, progress))
+            model = looking_model(settings.model)
+            found = settled or _orientation(named, model, cluster, watchdog, progress)
+            settings = settings.replace(orientation=found)
         support = extract.support if isinstance(extract, Extractor) else None
-        settings = replace(settings, support=support, weights=weights_of(settings))
-        _claim(out, before, settings, overwrite)
+        settings = settings.for_many_photos().replace(support=support)
+        weights = weights_of(settings)
+        _claim(out, before, settings, weights, overwrite)
         shards = _shards(out, named)
         write_index(out, shards.items())
-        made = Made(_absolute(settings), settings_text(settings), extract.ratio, getattr(extract, "thresholds", {}))
+        made = Made(
+            _absolute(settings), weights, settings.to_json(weights), extract.ratio, getattr(extract, "thresholds", {})
+        )
         listed = Listed(out, shards, named, masks, watchdog)
         try:
             again = find_changed(cluster, listed, progress) if recheck else {}
@@ -123,9 +127,9 @@ def _orientation(named: Mapping[str, str], model: str, cluster: Cluster, watchdo
     return "gradient" if better_oriented([seen[place] for place in sorted(seen)]) else "upright"
 
 
-def _claim(out: Path, before: str | None, settings: FeatureSettings, overwrite: bool) -> None:
+def _claim(out: Path, before: str | None, settings: FeatureSettings, weights: str | None, overwrite: bool) -> None:
     """What is there is taken up only if it was made alike."""
-    wrong = settings_problem(before, settings, out) if before is not None else None
+    wrong = settings_problem(before, settings, weights, out) if before is not None else None
     if wrong:
         if not overwrite:
             raise wrong
@@ -133,7 +137,7 @@ def _claim(out: Path, before: str | None, settings: FeatureSettings, overwrite: 
             shutil.rmtree(out / folder, ignore_errors=True)
         (out / INDEX).unlink(missing_ok=True)
     with atomic_write(out / "settings.json") as temporary:
-        temporary.write_text(settings_text(settings))
+        temporary.write_text(settings.to_json(weights))
 
 
 def _shards(out: Path, named: Mapping[str, str]) -> dict[str, list[str]]:
@@ -164,7 +168,7 @@ def _absolute(settings: FeatureSettings) -> FeatureSettings:
     return replace(
         settings,
         detector=found(settings.detector) or settings.detector,
-        descriptor=found(settings.descriptor) or settings.descriptor,
+        model=found(settings.model) or settings.model,
         shape=found(settings.shape) or settings.shape,
         extractor=found(settings.extractor),
     )

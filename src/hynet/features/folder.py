@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
@@ -26,10 +24,10 @@ from ..types import Progress, silent
 from .descriptors.loading import models
 from .detectors import DETECTORS
 from .extractors import PhotoExtractor
-from .extractors.patchwise import ORIENTATIONS, Extractor, network_of_shape
+from .extractors.patchwise import Extractor, network_of_shape
 from .hloc_file import columns, h5_names, open_features, reading, write_settings
 from .masking import extract_unmasked
-from .settings import PATCHWISE, FeatureSettings
+from .settings import ORIENTATIONS, FeatureSettings, stored_settings
 from .standing import looking_model, orientation_of
 
 _LOG = logging.getLogger(__name__)
@@ -86,14 +84,15 @@ def _extract_all(
     extract = extract or settings.open_extractor()  # a wrong name is told here, before anything is written
     if isinstance(extract, Extractor) and extract.orientation == "auto":
         settled = None if overwrite else _settled(out, parts)
-        found = settled or orientation_of([*named.values()], looking_model(settings.descriptor), progress)
-        settings = replace(settings, orientation=found)
+        found = settled or orientation_of([*named.values()], looking_model(settings.model), progress)
+        settings = settings.replace(orientation=found)
         extract = extract.turned_as(settings.orientation)
     # Who calibrates or trains on between two runs does not mix two kinds.
     support = extract.support if isinstance(extract, Extractor) else None
-    settings = replace(settings, support=support, weights=weights_of(settings))
-    earlier = _earlier(out, settings, overwrite)
-    _claim(parts, settings, overwrite)
+    settings = settings.for_many_photos().replace(support=support)
+    weights = weights_of(settings)
+    earlier = _earlier(out, settings, weights, overwrite)
+    _claim(parts, settings, weights, overwrite)
     begun = _begun(parts)
     made = earlier | begun  # a part is younger than what the file holds of its photo
     stale = _stale(made, named, masks)
@@ -122,7 +121,7 @@ def _extract_all(
 
     new = {name: part for name, part in _parts(parts).items() if name in named}
     if new or (stale and kept):
-        _assemble(out, kept, new, settings, extract)
+        _assemble(out, kept, new, settings.to_json(weights), extract)
     _remove(parts, new)
     if not new and not kept:
         raise BadInput(f"none of the {len(named)} photos could be read: {next(iter(unreadable.values()))}")
@@ -173,7 +172,7 @@ def weights_of(settings: FeatureSettings) -> str | None:
     """Of the descriptor; of detector and shape too where theirs are files, or of the extractor in place of all."""
     if settings.extractor is not None and not settings.patchwise:
         return _fingerprint(Path(settings.extractor))
-    described_by = _fingerprint(models().get(settings.descriptor, Path(settings.descriptor)))
+    described_by = _fingerprint(models().get(settings.model, Path(settings.model)))
     found_by = None if settings.detector in DETECTORS else _fingerprint(Path(settings.detector))
     shaped_by = _fingerprint(shape) if (shape := network_of_shape(settings.shape)) else None
     others = [each for each in (found_by, shaped_by) if each is not None]
@@ -209,11 +208,11 @@ def _settled(out: Path, parts: Path) -> str | None:
 
 def settled_orientation(written: object) -> str | None:
     """What "auto" was found to be, by noted settings; what is damaged is told by whoever checks all of them."""
-    orientation = (noted_settings(written) or {}).get("orientation")
+    orientation = (stored_settings(written) or {}).get("orientation")
     return orientation if orientation in ORIENTATIONS and orientation != "auto" else None
 
 
-def _earlier(out: Path, settings: FeatureSettings, overwrite: bool) -> dict[str, str | None]:
+def _earlier(out: Path, settings: FeatureSettings, weights: str | None, overwrite: bool) -> dict[str, str | None]:
     """The photos in the file, and what each was made from; None in files made before that was noted."""
     if not out.exists():
         return {}
@@ -221,7 +220,7 @@ def _earlier(out: Path, settings: FeatureSettings, overwrite: bool) -> dict[str,
     with open_features(out) as file, reading(out):
         made_with = file.attrs.get("settings")
         made_from = {name: file[name].attrs.get("fingerprint") for name in names}
-    if wrong := settings_problem(made_with, settings, out):
+    if wrong := settings_problem(made_with, settings, weights, out):
         if overwrite:
             return {}
         raise wrong
@@ -246,49 +245,33 @@ def _stale(made: Mapping[str, str | None], photos: Mapping[str, Path], masks: Ma
     return {name for name, content in now.items() if content not in (None, made[name])}
 
 
-def _claim(parts: Path, settings: FeatureSettings, overwrite: bool) -> None:
+def _claim(parts: Path, settings: FeatureSettings, weights: str | None, overwrite: bool) -> None:
     """Parts of an earlier run are taken up only if they were made alike."""
     note = parts / "settings.json"
-    wrong = settings_problem(note.read_text(errors="replace"), settings, parts) if note.exists() else None
+    wrong = settings_problem(note.read_text(errors="replace"), settings, weights, parts) if note.exists() else None
     if wrong:
         if not overwrite:
             raise wrong
         shutil.rmtree(parts)
     if not note.exists():
         with atomic_write(note) as temporary:
-            temporary.write_text(settings_text(settings))
+            temporary.write_text(settings.to_json(weights))
 
 
-def settings_problem(made_with: str | None, settings: FeatureSettings, where: Path) -> BadInput | None:
+def settings_problem(
+    made_with: str | None, settings: FeatureSettings, weights: str | None, where: Path
+) -> BadInput | None:
     """Why features there cannot be gone on with: just what is different from the settings that were noted."""
-    before = noted_settings(made_with)
+    before = stored_settings(made_with)
     if before is None:
         return BadInput(f"{where} was not made by `hynet extract`, or is damaged; choose another name, or --overwrite.")
-    now = noted_settings(settings_text(settings)) or {}
-    changed = fingerprints.difference(_by_option(before), _by_option(now))
+    now = stored_settings(settings.to_json(weights)) or {}
+    changed = fingerprints.difference(
+        *({name.replace("_", "-"): value for name, value in each.items()} for each in (before, now))
+    )
     if not changed:
         return None
     return BadInput(f"{where} was made with other settings ({changed}); choose another name, or --overwrite.")
-
-
-def _by_option(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """By the names of the command's options; a setting that an older version did not note is at its default."""
-    defaults = json.loads(settings_text(FeatureSettings()))
-    return {PATCHWISE.get(name, name): settings.get(name, default) for name, default in defaults.items()}
-
-
-def noted_settings(text: object) -> dict[str, Any] | None:
-    """What `settings_text` wrote; None where someone else did."""
-    try:
-        noted = json.loads(text) if isinstance(text, str) else None
-        return noted if isinstance(noted, dict) else None
-    except (ValueError, RecursionError):
-        return None
-
-
-def settings_text(settings: FeatureSettings) -> str:
-    """As they are noted beside features."""
-    return json.dumps({name: value for name, value in asdict(settings).items() if name != "device"})
 
 
 def _part(parts: Path, name: str) -> Path:
@@ -306,7 +289,7 @@ class Task:
     photo: Path
     mask: Path | None
     part: Path
-    precision: str | None = None
+    precision: str = "float32"
 
 
 # Each photo as its part is written: (name, None), or (name, why it could not be read).
@@ -336,11 +319,9 @@ def _extract_one(extract: PhotoExtractor, task: Task) -> str | None:
     return None
 
 
-def _assemble(
-    out: Path, kept: Set[str], parts: Mapping[str, Path], settings: FeatureSettings, extract: PhotoExtractor
-) -> None:
+def _assemble(out: Path, kept: Set[str], parts: Mapping[str, Path], made_with: str, extract: PhotoExtractor) -> None:
     with atomic_write(out) as temporary, h5py.File(temporary, "w") as file:
-        file.attrs["settings"] = settings_text(settings)
+        file.attrs["settings"] = made_with
         write_settings(file, extract.ratio, getattr(extract, "thresholds", {}))
         if kept:
             with open_features(out) as earlier:

@@ -65,7 +65,7 @@ class FeaturesFile:
         return found
 
 
-def columns(features: Features, precision: str | None = None) -> dict[str, Array]:
+def columns(features: Features, precision: str = "float32") -> dict[str, Array]:
     """hloc's layout: descriptors (D, N), the rest one row a keypoint; and the focal length, where it is known.
 
     precision: of the descriptors, "float16" or "int8", which has a column more: what its integers are multiples of.
@@ -78,7 +78,7 @@ def columns(features: Features, precision: str | None = None) -> dict[str, Array
     elif precision == "int8":
         step = np.float32(max(np.abs(rows).max(initial=0), 1e-6) / 127)
         rows, known[STEP] = np.rint(rows / step).astype(np.int8), np.array(step)
-    elif precision is not None:
+    elif precision != "float32":
         raise BadInput(f"descriptors are stored as float32, float16 or int8, not as {precision!r}.")
     return {
         "keypoints": keypoints.xy,

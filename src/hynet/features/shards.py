@@ -42,6 +42,7 @@ class Made:
     """How features are made, and what suits them: the same for all workers."""
 
     settings: FeatureSettings
+    weights: str | None  # fingerprint
     noted: str  # the settings as they are written down
     ratio: float | None
     thresholds: Mapping[str, float]
@@ -76,7 +77,7 @@ class PartTask:
 
 def extract_batch(task: PartTask, photos: Sequence[ListedPhoto]) -> dict[str, str]:
     """One part, whole or not at all; name -> why it could not be read."""
-    extract = _opened(task.made.settings)
+    extract = _opened(task.made.settings, task.made.weights)
     unreadable = {}
     with _written_at_once(task.parts / f"{photos[0].place:03}.h5") as file:
         for photo in one_by_one(photos):
@@ -216,11 +217,11 @@ def _row(shard: Shard, name: str, group: Any) -> IndexRow:
 
 
 @lru_cache(maxsize=1)
-def _opened(settings: FeatureSettings) -> PhotoExtractor:
+def _opened(settings: FeatureSettings, weights: str | None) -> PhotoExtractor:
     """Once in each process; with the weights that whoever asks has, too."""
     found = weights_of(settings)
-    if found != settings.weights:
-        raise BadData(f"this worker has other weights of {settings.extractor or settings.descriptor}; copy them there.")
+    if found != weights:
+        raise BadData(f"this worker has other weights of {settings.extractor or settings.model}; copy them there.")
     return settings.open_extractor()
 
 

@@ -148,7 +148,7 @@ def _mutual(likeness: Array) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=2)
 def _looking(model: str) -> Extractor:
-    return Extractor("dog", model, KEYPOINTS, orientation="gradient", longest=LONGEST)
+    return Extractor(model=model, max_keypoints=KEYPOINTS, orientation="gradient", longest=LONGEST)
 
 
 def _turn(likeness: Array, first_angle: Array, second_angle: Array) -> float | None:

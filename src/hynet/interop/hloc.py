@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import MissingExtra
-from ..features.extractors.patchwise import LONGEST, Extractor
+from ..features.extractors.patchwise import Extractor
+from ..features.settings import FeatureSettings
 from ..runtime import fingerprints
 
 NAME = "hynet"  # hloc looks for an extractor of this name in hloc.extractors
@@ -36,7 +37,7 @@ def entry(
     return {
         "output": f"feats-{'-'.join(called)}",  # hloc takes what is in that file for done: other settings, another file
         "model": {"name": NAME, **chosen},
-        "preprocessing": {"grayscale": True, "resize_max": LONGEST},
+        "preprocessing": {"grayscale": True, "resize_max": FeatureSettings.longest},
     }
 
 
@@ -60,9 +61,9 @@ def _extractor_module(name: str) -> ModuleType:
         required_inputs = ("image",)
 
         def _init(self, conf: dict[str, Any]) -> None:
-            self.extract = Extractor(
-                conf["detector"], conf["model"], conf["max_keypoints"], conf["upright"], longest=1 << 30
-            )
+            asked = FeatureSettings(detector=conf["detector"], model=conf["model"], longest=1 << 30)
+            turned = "upright" if conf["upright"] else "gradient"
+            self.extract = Extractor(asked, max_keypoints=conf["max_keypoints"], orientation=turned)
 
         def _forward(self, data: dict[str, Any]) -> dict[str, Any]:
             """(1, 1, H, W) from 0 to 1 -> lists of one, as hloc takes them apart."""

@@ -51,7 +51,12 @@ def local_feature(
     and response zero.
     """
     feature = need("kornia.feature", "baselines", "kornia's LocalFeature")
-    extract = Extractor(detector, model, max_keypoints, upright)
+    extract = Extractor(
+        detector=detector,
+        model=model,
+        max_keypoints=max_keypoints,
+        orientation="upright" if upright else "auto",
+    )
     return feature.LocalFeature(LAFDetector(extract), LAFPatches(extract))
 
 

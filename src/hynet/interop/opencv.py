@@ -33,7 +33,12 @@ class HyNet:
         max_keypoints: int = 2048,
         upright: bool = False,
     ) -> None:
-        self._extract = Extractor(detector, model, max_keypoints, upright)
+        self._extract = Extractor(
+            detector=detector,
+            model=model,
+            max_keypoints=max_keypoints,
+            orientation="upright" if upright else "auto",
+        )
 
     def detect(self, image: Array, mask: Array | None = None) -> tuple[cv2.KeyPoint, ...]:
         """Keypoints where the mask, of the image's size, is not zero; the strongest first."""

@@ -17,8 +17,8 @@ from PIL import Image
 
 from .. import images
 from ..errors import BadInput, choose
-from ..features.extractors import MAX_KEYPOINTS, PhotoExtractor
-from ..features.extractors.patchwise import Extractor, usual_shape, usual_spread
+from ..features.extractors import PhotoExtractor
+from ..features.extractors.patchwise import Extractor
 from ..features.masking import extract_unmasked
 from ..features.settings import FeatureSettings
 from ..geometry import DEGENSAC, Fit, Pose
@@ -145,8 +145,6 @@ def match_photos(
     detector: str | Path = "dog",
     model: str | Path = "default",
     max_keypoints: int | None = None,
-    upright: bool = False,
-    affine: bool = False,
     orientation: str = "auto",
     shape: str | Path = "auto",
     score_threshold: float | None = None,
@@ -179,20 +177,12 @@ def match_photos(
     device: where the model runs, as for `hynet.load`.
     """
     choose({"auto": None, **THRESHOLDS, "none": None}, geometry, "geometry")
-    if not isinstance(model, str | Path):
-        raise BadInput("model is a name or a path; give a descriptor as extractor=hynet.Extractor(descriptor=...).")
-    if shape == "auto":
-        shape = "none" if affine or extractor is not None else usual_shape(detector, model)
-    if spread is None:
-        spread = extractor is not None or usual_spread(detector, geometry)
-    settings = FeatureSettings(
-        str(detector),
-        str(model),
-        MAX_KEYPOINTS if max_keypoints is None else max_keypoints,
-        upright,
-        affine=affine,
+    settings = FeatureSettings().replace(
+        detector=detector,
+        model=model,
+        max_keypoints=FeatureSettings.max_keypoints if max_keypoints is None else max_keypoints,
         orientation=orientation,
-        shape=str(shape),
+        shape=shape,
         score_threshold=score_threshold,
         spread=spread,
         extractor=str(extractor) if isinstance(extractor, str | Path) else None,
@@ -203,9 +193,9 @@ def match_photos(
     clock = _Clock()
     with ThreadPoolExecutor(3) as beside:  # networks are opened while both photos are read
         if extractor is None or isinstance(extractor, str | Path):
-            opening = beside.submit(settings.open_extractor)
+            opening = beside.submit(settings.for_two_photos(geometry).open_extractor)
         else:
-            settings.check_alone("the extractor")
+            settings.check_unused("the extractor")
             if max_keypoints is not None:
                 raise BadInput("an extractor that is an object has its own max_keypoints; leave max_keypoints out.")
             opening = beside.submit(lambda: extractor)

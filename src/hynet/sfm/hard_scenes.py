@@ -76,7 +76,7 @@ def _match_again(matched: SiftMatches, threads: int, progress: Progress) -> Path
 def _describe(matched: SiftMatches, features: Path, progress: Progress) -> None:
     import h5py  # here, since most scenes do not need it
 
-    extract = Extractor(descriptor=load(MODEL))  # not by name: what a user calibrated for it must not change a set
+    extract = Extractor(model=load(MODEL))  # not by name: what a user calibrated for it must not change a set
     with (
         colmap.opened(matched.database) as store,
         atomic_write(features) as temporary,

@@ -24,7 +24,7 @@ from ..features.extractors import PhotoExtractor, open_extractor
 from ..features.extractors.patchwise import Extractor
 from ..features.folder import name_photos, weights_of
 from ..features.hloc_file import are_features, h5_names, open_features, read_h5, unit_features
-from ..features.settings import FeatureSettings
+from ..features.settings import from_stored
 from ..images import drawing
 from ..matching.consensus import Consensus
 from ..runtime import fingerprints
@@ -269,16 +269,16 @@ def _query_extractor(file: Path, extractor: str | Path | PhotoExtractor | None) 
             f"{file} was not made by `hynet extract`; give what describes the queries in the same way as the extractor."
         )
     try:
-        settings = FeatureSettings(**json.loads(written))
-    except (TypeError, ValueError):
+        settings, made_with = from_stored(written)
+    except ValueError:
         raise BadInput(f"{file} was made by another version; extract it again, or give the extractor.") from None
     weights = weights_of(settings)
-    if weights is None and settings.weights is not None:
+    if weights is None and made_with is not None:
         raise DataNotFound(
-            f"{file} was made with weights that are not here, {settings.extractor or settings.descriptor}; run this "
+            f"{file} was made with weights that are not here, {settings.extractor or settings.model}; run this "
             "from the folder that the map was made in."
         )
-    if settings.weights != weights:
+    if made_with != weights:
         raise BadInput(f"the weights that {file} was made with have changed since; reconstruct the map again.")
     extract = settings.open_extractor()
     if isinstance(extract, Extractor) and extract.orientation == "auto":

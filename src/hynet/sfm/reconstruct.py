@@ -84,7 +84,7 @@ def reconstruct(
     _check(named, pairs, camera, mapper)
     settings = settings or FeatureSettings(max_keypoints=KEYPOINTS)
     if not isinstance(settings, FeatureSettings):
-        raise BadInput(f"settings must be hynet.features.settings.Settings, got {type(settings).__name__}.")
+        raise BadInput(f"settings must be hynet.features.settings.FeatureSettings, got {type(settings).__name__}.")
     check_ratio(ratio)
     if mapper_threads < 1:
         raise BadInput(f"the mapper needs at least 1 thread, got {mapper_threads}.")
@@ -214,8 +214,8 @@ def _options(
     if features is not None:
         return matched_with
     if settings.patchwise:
-        made_with: dict[str, Any] = {"detector": settings.detector, "model": settings.descriptor}
-        made_with |= {} if settings.shape == "none" else {"shape": settings.shape}
+        made_with: dict[str, Any] = {"detector": settings.detector, "model": settings.model}
+        made_with |= {} if settings.shape in ("auto", "none") else {"shape": settings.shape}
         made_with |= {} if settings.orientation == "auto" else {"orientation": settings.orientation}
     else:
         made_with = {"extractor": settings.extractor}

@@ -16,7 +16,6 @@ import numpy as np
 from ... import images
 from ...errors import BadInput, DataNotFound, MissingExtra
 from ...features.extractors import PhotoExtractor
-from ...features.extractors.patchwise import LONGEST
 from ...features.settings import FeatureSettings
 from ...matching.consensus import Consensus
 from ...types import Array, Progress, silent
@@ -49,7 +48,7 @@ class Candidate:
     def opened(self) -> PhotoExtractor:
         if self.model is None:
             return FeatureSettings(extractor=self.extractor, max_keypoints=self.keypoints).open_extractor()
-        return FeatureSettings(self.extractor, self.model, self.keypoints).open_extractor()
+        return FeatureSettings(detector=self.extractor, model=self.model, max_keypoints=self.keypoints).open_extractor()
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,7 @@ def _right(pairs: Sequence[Pair], extract: PhotoExtractor) -> float:
         a, b = seen[pair.first], seen[pair.second]
         rows, columns = Consensus()(a, b).indices.T
         away = pair.truth.distances(a.keypoints.xy[rows], b.keypoints.xy[columns])
-        counts.append(int((away < RIGHT * max(1.0, max(b.image_size) / LONGEST)).sum()))
+        counts.append(int((away < RIGHT * max(1.0, max(b.image_size) / FeatureSettings.longest)).sum()))
     return mean(counts)
 
 

@@ -12,7 +12,8 @@ import numpy as np
 from ... import images
 from ...errors import BadInput
 from ...features.calibrated import Calibration
-from ...features.extractors.patchwise import LONGEST, Extractor
+from ...features.extractors.patchwise import Extractor
+from ...features.settings import FeatureSettings
 from ...geometry import metrics
 from ...images.patches import SUPPORT_SIGMAS
 from ...matching.nearest import match
@@ -63,10 +64,12 @@ def tune(
     """
     if not pairs:
         raise BadInput("calibration needs at least one pair of photos.")
-    usual = Extractor(detector, model, max_keypoints, upright, device=device)
+    asked = FeatureSettings(detector=detector, max_keypoints=max_keypoints, device=device)
+    asked = asked.replace(model=model, orientation="upright" if upright else "auto")
+    usual = Extractor(asked)
     trained = usual.descriptor.support or SUPPORT_SIGMAS
     own_ratio = usual.descriptor.ratio or USUAL_RATIO
-    few = Extractor(detector, usual.descriptor, SUPPORT_KEYPOINTS, upright)
+    few = Extractor(asked, model=usual.descriptor, max_keypoints=SUPPORT_KEYPOINTS)
     some = spread(pairs, SUPPORT_PAIRS)
     widths = _described(some, few, sorted({*SUPPORTS, trained}), progress)
     supports = {width: np.array([_right(pair, seen) for pair in some]) for width, seen in widths.items()}
@@ -112,7 +115,9 @@ def _described(
     pairs: Sequence[Pair], extract: Extractor, supports: Sequence[float], progress: Progress
 ) -> Mapping[float, Seen]:
     """Support -> the features of every photo, all of the same keypoints. One photo is in memory at a time."""
-    extractors = {support: Extractor(extract.detector, extract.descriptor, support=support) for support in supports}
+    extractors = {
+        support: Extractor(detector=extract.detector, model=extract.descriptor, support=support) for support in supports
+    }
     paths = sorted({path for pair in pairs for path in (pair.first, pair.second)})
     found: dict[float, dict[Path, Features]] = {support: {} for support in supports}
     for done, path in enumerate(paths):
@@ -139,4 +144,4 @@ def _error(pair: Pair, seen: Seen, ratio: float, threshold: float) -> float:
 
 def _unit(features: Features) -> float:
     """Pixels of the original photo in one of the photo that keypoints were looked for in."""
-    return max(1.0, max(features.image_size) / LONGEST)
+    return max(1.0, max(features.image_size) / FeatureSettings.longest)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import cv2
 
@@ -20,80 +20,46 @@ from ..detectors import open_detector
 from ..detectors.affine_network import SHIPPED, AffineNetwork
 from ..detectors.orientation import oriented
 from ..detectors.shape import baumberg
+from ..settings import ORIENTATIONS, FeatureOptions, FeatureSettings, with_options
 
-# Keypoints are looked for in a photo of at most this side, as hloc does for SIFT: time and memory stay bounded.
-LONGEST = 1600
-
-ORIENTATIONS = ("auto", "upright", "gradient")
 SHAPES = {"none": None, "baumberg": None, "affine-network": SHIPPED}  # -> its network; any other is the path of one
 
 
+@with_options(FeatureSettings)
 class Extractor:
     """Photo -> Features, in pixels of the original photo.
 
         extract = Extractor(max_keypoints=2048)
         features = extract("a.jpg")
 
-    detector, descriptor: a name, the path of weights, or an object of one's own.
-    score_threshold: keypoints of a lower score are left out; None: as usual for the detector.
-    spread: over the photo, instead of the strongest anywhere.
-    orientation: "gradient" turns each keypoint to where it gets brighter, "upright" none; "auto" leaves it to who sees
-        several photos (`match_photos`, `extract_all`), and is "gradient" for one photo alone.
-    shape: elliptic regions, for surfaces seen from the side: "affine-network", "baumberg", or the path of weights of a
-        network of one's own or of AffNet.
-    upright, affine: short for orientation="upright" and shape="baumberg".
-    support: full width of a patch in detector sigmas; None: as calibrated, or as the model was trained.
-    device: where a descriptor that is given by name or path runs, as for `hynet.load`.
+    Options are the fields of FeatureSettings; detector and model also take an object of one's own.
     """
 
-    def __init__(
-        self,
-        detector: str | Path | Detector = "dog",
-        descriptor: str | Path | Descriptor = "default",
-        max_keypoints: int = 2048,
-        upright: bool = False,
-        *,
-        longest: int = LONGEST,
-        score_threshold: float | None = None,
-        spread: bool = True,
-        affine: bool = False,
-        support: float | None = None,
-        orientation: str = "auto",
-        shape: str | Path = "none",
-        device: str | None = None,
-    ) -> None:
-        self._asked = {name: value for name, value in locals().items() if name != "self"}
-        for name, count in {"max_keypoints": max_keypoints, "longest": longest}.items():
-            if not isinstance(count, Integral):
-                raise BadInput(f"{name} must be a whole number, got {count!r}.")
-        for name, part in {"detector": detector, "descriptor": descriptor}.items():
-            if not isinstance(part, str | Path) and not callable(getattr(part, "describe", part)):
-                raise BadInput(f"the {name} must be a name, a path or an object that does its work, got {part!r}.")
-        if longest < 1:
-            raise BadInput(f"the longest side must be at least 1 pixel, got {longest}.")
-        if support is not None and not support > 0:
-            raise BadInput(f"the support must be more than 0 sigmas, got {support:g}.")
-        asked = {"score_threshold": score_threshold, "spread": None if spread else False}
-        options: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    def __init__(self, settings: FeatureSettings | None = None, **options: Unpack[FeatureOptions]) -> None:
+        if settings is not None and not isinstance(settings, FeatureSettings):
+            raise BadInput(f"give options by their names, such as hynet.Extractor(detector={settings!r}).")
+        self.settings = asked = (settings or FeatureSettings()).replace(**options)
+        _check(asked)
         calibration = Calibration()
-        if orientation not in ORIENTATIONS:
-            raise BadInput(
-                f"no orientation {orientation!r}; choose {', '.join(ORIENTATIONS[:-1])} or {ORIENTATIONS[-1]}."
-            )
-        self.orientation = "upright" if upright else orientation
-        self._reshape = _open_shape("baumberg" if affine and shape == "none" else shape)
-        self._orients = self._reshape is not None or isinstance(detector, str | Path)  # one's own may bring its angles
-        if isinstance(detector, str | Path):
-            if isinstance(descriptor, str | Path):
-                calibration = saved(descriptor, str(detector))
-            detector = open_detector(detector, max_keypoints=max_keypoints, upright=True, **options)
-        self.detector = detector
-        self.descriptor = load(descriptor, device=device) if isinstance(descriptor, str | Path) else descriptor
-        self.longest = longest
-        self.max_keypoints = max_keypoints
+        self.orientation: str = asked.orientation
+        self._reshape = _open_shape(asked.shape)
+        detector: Any = asked.detector
+        self._orients = self._reshape is not None or isinstance(detector, str)  # one's own may bring its angles
+        if isinstance(detector, str):
+            if isinstance(asked.model, str):
+                calibration = saved(asked.model, detector)
+            own = {"score_threshold": asked.score_threshold, "spread": None if asked.spread is not False else False}
+            given = {name: value for name, value in own.items() if value is not None}
+            detector = open_detector(detector, max_keypoints=asked.max_keypoints, upright=True, **given)
+        self.detector: Detector = detector
+        self.descriptor: Descriptor = (
+            load(asked.model, device=asked.device) if isinstance(asked.model, str) else asked.model
+        )
+        self.longest = asked.longest
+        self.max_keypoints = asked.max_keypoints
         # What the photos of the user were found to want, else what the model says of itself.
         trained = self.descriptor.support or SUPPORT_SIGMAS
-        self.support = support or calibration.support or trained
+        self.support = asked.support or calibration.support or trained
         self.ratio: float | None = calibration.ratio or self.descriptor.ratio
         self.thresholds = calibration.thresholds  # geometry -> pixels; like the ratio, they travel with the features
 
@@ -107,10 +73,10 @@ class Extractor:
     def __getstate__(self) -> dict[str, Any]:
         """For pickle: how it was made, since open networks cannot be sent; and what calibration chose here."""
         chosen = ("orientation", "support", "ratio", "thresholds")
-        return {"asked": self._asked, "chosen": {name: getattr(self, name) for name in chosen}}
+        return {"settings": self.settings, "chosen": {name: getattr(self, name) for name in chosen}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state["asked"])  # type: ignore[misc]
+        self.__init__(state["settings"])  # type: ignore[misc]
         self.__dict__.update(state["chosen"])
 
     def __call__(self, photo: Any, mask: Any = None) -> Features:
@@ -156,30 +122,39 @@ class Extractor:
         return cut(image, keypoints, self.descriptor.patch_size, self.support)
 
 
+def _check(asked: FeatureSettings) -> None:
+    """Refuse settings that no photo could be extracted with."""
+    if not asked.patchwise or asked.mask is not None or asked.precision != "float32":
+        raise BadInput(
+            "hynet.Extractor is a detector with a descriptor, for a photo at a time; extractor, mask and precision are "
+            "settings of hynet.extract_all and hynet.reconstruct."
+        )
+    for name, count in {"max_keypoints": asked.max_keypoints, "longest": asked.longest}.items():
+        if not isinstance(count, Integral):
+            raise BadInput(f"{name} must be a whole number, got {count!r}.")
+    for name, part in {"detector": asked.detector, "model": asked.model}.items():
+        if not isinstance(part, str) and not callable(getattr(part, "describe", part)):
+            raise BadInput(f"the {name} must be a name, a path or an object that does its work, got {part!r}.")
+    if asked.longest < 1:
+        raise BadInput(f"the longest side must be at least 1 pixel, got {asked.longest}.")
+    if asked.support is not None and not asked.support > 0:
+        raise BadInput(f"the support must be more than 0 sigmas, got {asked.support:g}.")
+    if asked.orientation not in ORIENTATIONS:
+        raise BadInput(f"no orientation {asked.orientation!r}; choose {listed(ORIENTATIONS)}.")
+
+
 Reshape = Callable[[Array, Keypoints, float], Keypoints]  # grey photo, keypoints, width of the patches in sigmas
 
 
-def _open_shape(shape: str | Path) -> Reshape | None:
-    if shape == "none":
+def _open_shape(shape: str) -> Reshape | None:
+    if shape in ("auto", "none"):
         return None
     if shape == "baumberg":
         return lambda image, keypoints, support: baumberg(image, keypoints)
     weights = network_of_shape(shape)
     if weights is None or not weights.exists():
-        raise BadInput(
-            f"no shape {str(shape)!r}; choose {listed(SHAPES)}, or give the path of a network such as AffNet."
-        )
+        raise BadInput(f"no shape {shape!r}; choose {listed(SHAPES)}, or give the path of a network such as AffNet.")
     return AffineNetwork(weights)
-
-
-def usual_shape(detector: str | Path, model: str | Path) -> str:
-    """The shape that two photos are matched with: elliptic regions, but for `light`, which is there to be fast."""
-    return "affine-network" if str(detector) == "dog" and str(model) != "light" else "none"
-
-
-def usual_spread(detector: str | Path, geometry: str) -> bool:
-    """Whether keypoints of two photos are spread over them: for a plane, the strongest of DoG are better."""
-    return not (geometry == "homography" and str(detector) == "dog")
 
 
 def network_of_shape(shape: str | Path) -> Path | None:

@@ -12,7 +12,7 @@ from ...errors import BadInput, choose
 from ...features.descriptors import DESCRIPTORS
 from ...features.descriptors.loading import models
 from ...features.detectors import DETECTORS
-from ...features.extractors.patchwise import ORIENTATIONS
+from ...features.settings import ORIENTATIONS
 from ...matching.verification import GEOMETRIES
 
 FEWEST_KEYPOINTS, MOST_KEYPOINTS = 64, 4096

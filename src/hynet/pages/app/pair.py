@@ -14,7 +14,8 @@ from PIL import Image
 
 from ...errors import BadInput
 from ...features.detectors import open_detector
-from ...features.extractors.patchwise import Extractor, usual_shape, usual_spread
+from ...features.extractors.patchwise import Extractor
+from ...features.settings import usual_shape, usual_spread
 from ...images.patches import cut
 from ...matching.two_photos import MatchedPhotos, match_photos
 from ...matching.verification import THRESHOLDS
@@ -33,7 +34,9 @@ class PageClosed(Exception):
 @lru_cache(maxsize=16)
 def opened(detector: str, model: str) -> tuple[Extractor, threading.Lock]:
     """An extractor for all visits, and the lock of who describes: each of them takes all cores anyway."""
-    return Extractor(detector, model, MOST_KEYPOINTS, shape=usual_shape(detector, model)), threading.Lock()
+    return Extractor(
+        detector=detector, model=model, max_keypoints=MOST_KEYPOINTS, shape=usual_shape(detector, model)
+    ), threading.Lock()
 
 
 @lru_cache(maxsize=16)

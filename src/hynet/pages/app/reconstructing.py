@@ -129,7 +129,8 @@ def _reconstruct(folder: Path, choice: Choice, tell: Any) -> None:
             news["pairs"] = _pairs(model)
         tell(**news)
 
-    settings = FeatureSettings(choice.detector, choice.model, choice.keypoints, orientation=choice.orientation)
+    settings = FeatureSettings(detector=choice.detector, model=choice.model, max_keypoints=choice.keypoints)
+    settings = settings.replace(orientation=choice.orientation)
     tell(stage="features", done=0, total=len(list((folder / PHOTOS).iterdir())))
     done = reconstruct(folder / PHOTOS, model, settings=settings, ratio=choice.ratio, progress=progress)
     found = read_model(model)
