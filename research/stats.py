@@ -31,7 +31,7 @@ JOURNEYS = {
         ("features/detectors/dog.py", "detectors/dog.py"),
         ("matching/consensus.py", "matchers/consensus.py"),
     ),
-    "train": (("training/train.py", "training/run.py"),),
+    "train": (("training/train.py", "training/train.py"),),
     "reconstruct": (("sfm/reconstruct.py", "sfm/reconstruction.py"),),
     "evaluate": (
         ("evaluation/imc/evaluate.py", "evaluation/imc/__init__.py", "evaluation/imc.py", "benchmarks/imc/evaluate.py"),

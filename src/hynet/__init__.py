@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .matching.verification import verify
     from .sfm.localisation import localize
     from .sfm.reconstruct import reconstruct
-    from .training.run import train
+    from .training.train import train
     from .types import Features, Keypoints, Matches, PatchPairs, PatchSet, Table
 
 __version__ = "0.2.0"
@@ -56,7 +56,7 @@ _HOMES = {
     "verify": "matching.verification",
     "reconstruct": "sfm.reconstruct",
     "localize": "sfm.localisation",
-    "train": "training.run",
+    "train": "training.train",
     "Features": "types",
     "Keypoints": "types",
     "Matches": "types",

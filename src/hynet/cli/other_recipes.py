@@ -15,8 +15,8 @@ from ..runtime import safetensors
 from ..runtime.files import make_folder
 from ..runtime.locks import exclusive_lock
 from ..training.configuration import check_learns
-from ..training.run import check_apart, load_sets, load_validation
 from ..training.shape_settings import JOINT, SHAPE, ShapeConfig
+from ..training.train import check_apart, load_sets, load_validation
 from . import Report
 from .progress import bar
 

@@ -22,7 +22,7 @@ import tyro
 from ..errors import BadInput, UnknownName, listed
 from ..training.configuration import LENGTHS, TrainConfig, check_learns
 from ..training.recipes import RECIPES
-from ..training.run import train
+from ..training.train import train
 from ..types import Table
 from . import Report, parse, terminal_width
 from .other_recipes import OTHER_RECIPES

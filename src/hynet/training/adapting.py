@@ -15,10 +15,10 @@ from .. import datasets
 from ..errors import BadInput
 from ..features.descriptors.loading import load
 from ..geometry import metrics
+from .descriptor import start
 from .logbook import Watch, unwatched
 from .recipes import RECIPES
-from .run import train
-from .setup import start
+from .train import train
 from .validation import pair_distances
 
 RECIPE = "hynet-cpu"

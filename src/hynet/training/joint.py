@@ -23,8 +23,8 @@ from ..features.models import weights_for_torch
 from ..losses import LossTerms
 from .batches import Batch
 from .checkpoints import State
+from .descriptor import loss_function, optimiser_of, tiled
 from .loop import loss_of
-from .setup import loss_function, optimiser_of, tiled
 from .shape import descriptor_of
 from .shape_settings import JointConfig
 from .shaping import quick, shaped

@@ -24,11 +24,11 @@ from .batches import Batch, batches, one_ahead, seed_of
 from .checkpoints import Position, State
 from .configuration import TrainConfig as TrainConfig
 from .configuration import learning_rate, progress
+from .descriptor import OwnNetwork, has_gpu, loss_function, start, tiled
 from .distillation import teacher_of
 from .logbook import Watch, unwatched
 from .run_folder import due, keep_best, previous, save, writing
 from .sampling import batches_per_epoch, mix
-from .setup import OwnNetwork, has_gpu, loss_function, start, tiled
 from .stopping import interrupt, stop_signals
 from .tiling import threads_for
 from .validation import ValidationSets, described, validation_error

@@ -29,11 +29,11 @@ from . import checkpoints
 from .batches import Batch, batches, seed_of
 from .checkpoints import BEST, LAST, State
 from .configuration import learning_rate, progress
+from .descriptor import PATCH_SIZE, optimiser_of
 from .logbook import Watch, unwatched
 from .loop import check_finite, step
 from .run_folder import due, keep_best, previous, save, writing
 from .sampling import batches_per_epoch, mix
-from .setup import PATCH_SIZE, optimiser_of
 from .shape_settings import ShapeConfig
 from .shaping import errors, loss_of, quick, warps_of
 from .stopping import interrupt, stop_signals

@@ -161,8 +161,8 @@ def _trainer(data: Sequence[Path], validate: Path | None) -> Callable[[Training]
 
 def _train(data: Sequence[Path], validate: Path | None, training: Training) -> None:
     from ...training.loop import Diverged
-    from ...training.run import train
     from ...training.tiling import forget_compiled
+    from ...training.train import train
 
     forget_compiled()
     told: dict[str, Any] = {"steps": training.steps}
@@ -185,7 +185,7 @@ def _ended(training: Training) -> Ended | None:
 
 
 def _jobs() -> int:
-    from ...training.setup import has_gpu
+    from ...training.descriptor import has_gpu
 
     return 1 if has_gpu() else len(cores())
 

@@ -33,9 +33,9 @@ class Found:
 def ablate(asked: Ablation, progress: Progress = silent, tell: Tell = lambda line: None) -> Found:
     """Run one study, or go on with it."""
     need("torch", "train", "training")
-    from ...training.run import check_apart
+    from ...training.descriptor import loss_function
     from ...training.sampling import batches_per_epoch, mix
-    from ...training.setup import loss_function
+    from ...training.train import check_apart
 
     plan = asked.plan()
     patches = mix([datasets.find_patches(root).load(root, 32, progress) for root in asked.data])
