@@ -1,7 +1,5 @@
-"""Training descriptors, and the detector Key.Net.
+"""Training: one loop over a `Task`, from a recipe to a run folder.
 
-`train.py` is `hynet.train`; `loop.py` is the run, read top to bottom; `configuration.py` says what a run is, `recipes.py`
-names the paper's, `descriptor.py` makes what they name. Batches come from `sampling.py`, `augmentation.py` and `batches.py`,
-speed from `tiling.py`, several processes from `distributed.py`; `validation.py` chooses the best weights;
-`checkpoints.py` and `logbook.py` are what stays on disk, `curves.py` and `card.py` what is made of it.
+`train.py` is `hynet.train`, from the recipe to the result; `tasks.py` lists what can be trained, `loop.py` is the loop.
+`configuration.py` has the settings of runs, `recipes.py` names the paper's.
 """
