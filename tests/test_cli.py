@@ -40,7 +40,7 @@ def shown(capsys, *args: str) -> str:
     return " ".join(capsys.readouterr().out.replace("│", " ").split())
 
 
-@pytest.mark.parametrize("command", ["match", "extract", "reconstruct", "calibrate"])
+@pytest.mark.parametrize("command", ["match", "extract", "reconstruct"])
 def test_detectors_and_models_are_listed_where_they_are_chosen(command, capsys):
     said = shown(capsys, command)
     assert "What finds keypoints: dog, keynet, or the path" in said

@@ -89,7 +89,7 @@ COMMANDS = {
     "extract": "extract {photos} --out {out}/features.h5",
     "patches": "patches {photos} --out {out}",
     "reconstruct": "reconstruct {photos} --out {out}",
-    "calibrate": "calibrate --pairs {photos} --out {out}/mine.json",
+    "tune": "tune {photos} --out {out}/mine.json",
     "evaluate": "evaluate homography --data {photos} --out {out}",
     "train keynet": "train keynet --data {photos} --out {out} --steps 1",
 }
@@ -99,7 +99,7 @@ COMMANDS = {
 def test_a_command_leaves_alone_what_another_process_writes(command, photos, tmp_path, holder, capsys):
     out = tmp_path / "out"
     out.mkdir()
-    targets = {"extract": out / "features.h5", "calibrate": out / "mine.json", "evaluate": out / "homography"}
+    targets = {"extract": out / "features.h5", "tune": out / "mine.json", "evaluate": out / "homography"}
     other = holder(targets.get(command, out))
     before = sorted(path.name for path in out.iterdir())
     assert main(COMMANDS[command].format(photos=photos, out=out).split()) == 2

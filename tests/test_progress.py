@@ -79,7 +79,7 @@ def test_durations_are_as_people_say_them():
 
 
 def test_photos_whose_geometry_is_sought_show_how_far_their_reconstruction_is(tmp_path, monkeypatch):
-    """Most of what `hynet choose` and `calibrate` do on photos that they have not seen."""
+    """`hynet tune` spends most of its time on this with photos that it has not seen."""
     (tmp_path / "a.png").touch()
     seen = []
 

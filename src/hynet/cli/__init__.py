@@ -33,8 +33,7 @@ COMMANDS = {
     "match": "match two photos and draw the matches",
     "extract": "extract features of photos into one HDF5 file that hloc reads, or into a collection",
     "pairs": "choose which photos of a collection to match, by how alike they look",
-    "calibrate": "find the support width, ratio and inlier threshold for your own photos",
-    "choose": "find which detector, model and number of keypoints suit your photos, machine and time",
+    "tune": "find the detector, model, keypoints and thresholds that suit your photos and machine",
     "reconstruct": "build a 3-D model from a folder of photos, in COLMAP's format",
     "colmap-features": "add our features and matches to a COLMAP database, beside those in it",
     "localize": "find where new photos were taken, in an existing reconstruction",
@@ -60,7 +59,11 @@ COMMANDS = {
 
 
 # command that was renamed -> its new form
-RENAMED = {"bench": "python -m bench NAME (in a clone of the repository)"}
+RENAMED = {
+    "calibrate": "hynet tune PHOTOS",
+    "choose": "hynet tune PHOTOS",
+    "bench": "python -m bench NAME (in a clone of the repository)",
+}
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def _rows(path: Path) -> dict[str, Any]:
             return rows
     except (OSError, ValueError, RecursionError):  # UnicodeDecodeError is one of these
         pass
-    raise BadData(f"{path} is not a valid calibration; delete it, or run `hynet calibrate` again with another --out.")
+    raise BadData(f"{path} is not a valid calibration; delete it, or run `hynet tune` again with another --out.")
 
 
 def _calibration(row: Any, path: Path) -> Calibration:
@@ -89,5 +89,5 @@ def _calibration(row: Any, path: Path) -> Calibration:
     except (AttributeError, TypeError, ValueError, OverflowError):
         usable = False
     if not usable:
-        raise BadData(f"{path} is not a valid calibration; delete it and run `hynet calibrate` again.")
+        raise BadData(f"{path} is not a valid calibration; delete it and run `hynet tune` again.")
     return Calibration(support, ratio, thresholds)

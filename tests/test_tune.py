@@ -1,4 +1,4 @@
-"""What suits a model on someone's photos: found by truth, kept beside the model, used by itself."""
+"""`hynet tune`: candidates compared by time and correct matches; a model calibrated, saved, and used from then on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadData, DataNotFound
 from hynet.evaluation.tuning import pairs as truth
-from hynet.evaluation.tuning import tuning
+from hynet.evaluation.tuning import tune
+from hynet.evaluation.tuning.tune import RIGHT, Candidate, Measured, candidates, front, known_pairs, within
 from hynet.features import calibrated as calibration
 from hynet.features.calibrated import Calibration
 from hynet.features.extractors.patchwise import Extractor
@@ -187,34 +188,26 @@ def test_the_usual_stays_unless_something_else_is_clearly_better():
     pairs = np.random.default_rng(0).uniform(0, 1, 40)
     noise = np.random.default_rng(1).normal(0, 0.2, 40)
     level = {0.5: pairs + noise - noise.mean() + 0.01, 1.0: pairs, 2.0: pairs}
-    assert tuning.chosen(level, 1.0) == 1.0
-    assert tuning.chosen(level, 1.9) == 2.0
-    assert tuning.chosen(level | {3.0: pairs + 0.1}, 1.0) == 3.0
-    assert tuning.chosen({1.0: pairs}, 7.0) == 1.0
+    assert tune.chosen(level, 1.0) == 1.0
+    assert tune.chosen(level, 1.9) == 2.0
+    assert tune.chosen(level | {3.0: pairs + 0.1}, 1.0) == 3.0
+    assert tune.chosen({1.0: pairs}, 7.0) == 1.0
 
 
-def test_what_calibrate_finds_is_what_match_uses(sequence, tmp_path, capsys):
-    fast = ["--model", "rootsift", "--max-keypoints", "150"]
-    assert main(["calibrate", "--pairs", str(sequence), *fast, "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+ONE = ["--models", "rootsift", "--detectors", "dog", "--extractors="]  # candidate but for its keypoints
+
+
+def test_match_uses_what_tune_saved(sequence, tmp_path, capsys):
+    assert main(["tune", str(sequence), *ONE, "--keypoints", "150", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["calibration"]
     assert (found["pairs"], found["geometry"]) == (2, "homography")
     curve = {float(step): value for step, value in found["curves"]["ratios"].items()}
     assert curve[found["ratio"]] > max(curve.values()) - 0.1
     assert found["curves"]["supports"][f"{found['support']:g}"] >= found["curves"]["supports"]["12"]
 
-    photos = [str(sequence / "s1" / name) for name in ("1.png", "2.png")]
-    command = [
-        "match",
-        *photos,
-        *fast,
-        "--matcher",
-        "nearest",
-        "--geometry",
-        "homography",
-        "--out",
-        str(tmp_path / "m.png"),
-        "--json",
-    ]
+    photos = " ".join(str(sequence / "s1" / name) for name in ("1.png", "2.png"))
+    options = "--model rootsift --max-keypoints 150 --matcher nearest --geometry homography"
+    command = f"match {photos} {options} --out {tmp_path}/m.png --json".split()
     told = ["--ratio", str(found["ratio"]), "--threshold", str(found["threshold"])]
     answers = []
     for extra in ([], told, ["--ratio", "0.5"]):
@@ -225,34 +218,113 @@ def test_what_calibrate_finds_is_what_match_uses(sequence, tmp_path, capsys):
     Path(found["out"]).unlink()
 
 
-def test_a_person_reads_tables_and_where_it_was_saved(sequence, tmp_path, capsys):
+def test_a_person_reads_tables_and_where_the_calibration_was_saved(sequence, tmp_path, capsys):
     out = tmp_path / "here.json"
-    command = ["calibrate", "--pairs", str(sequence / "s1"), "--model", "rootsift", "--max-keypoints", "100"]
-    assert main([*command, "--out", str(out)]) == 0
+    assert main(["tune", str(sequence / "s1"), *ONE, "--keypoints", "100", "--out", str(out)]) == 0
     said = capsys.readouterr().out
     assert f"Saved in {out}" in said
     assert said.count("accuracy") == 2
     assert json.loads(out.read_text())["dog"]["thresholds"].keys() == {"homography"}
-    for pairs, place, complaint in [
+    for photos, place, complaint in [
         (tmp_path / "absent", out, "no folder"),
         (sequence, sequence / "s1" / "1.png" / "x.json", "cannot write"),
         (sequence, sequence / "s1" / "1.png", "not a valid calibration"),
     ]:
-        assert main(["calibrate", "--pairs", str(pairs), "--model", "rootsift", "--out", str(place)]) == 2
+        assert main(["tune", str(photos), *ONE, "--keypoints", "100", "--out", str(place)]) == 2
         assert complaint in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("most", ["0", "-1"])
-def test_a_calibration_that_fails_leaves_nothing_behind(sequence, tmp_path, capsys, most):
+@pytest.mark.parametrize(
+    ("options", "complaint"), [("--max-pairs 0", "at least one pair"), ("--device cuda", "runs on the CPU")]
+)
+def test_a_failed_run_leaves_no_calibration_behind(sequence, tmp_path, capsys, options, complaint):
     out = tmp_path / "new.json"
-    assert main(["calibrate", "--pairs", str(sequence), "--most", most, "--out", str(out)]) == 2
-    assert "at least one pair" in capsys.readouterr().err
+    assert main(["tune", str(sequence), *ONE, "--keypoints", "50", *options.split(), "--out", str(out)]) == 2
+    assert complaint in capsys.readouterr().err
     assert not out.exists()
 
 
-def test_a_device_that_the_model_does_not_have_is_told_and_leaves_nothing_behind(sequence, tmp_path, capsys):
-    out = tmp_path / "new.json"
-    command = ["calibrate", "--pairs", str(sequence), "--model", "rootsift", "--device", "cuda", "--out", str(out)]
-    assert main(command) == 2
-    assert "runs on the CPU" in capsys.readouterr().err
-    assert not out.exists()
+# --- detector, model and number of keypoints ---
+
+
+def measured(ms: float, right: float) -> Measured:
+    return Measured(Candidate("dog", "default", 100), ms, right)
+
+
+def test_the_front_holds_candidates_that_no_other_beats_in_both():
+    fast, slow, good = measured(10, 50), measured(30, 40), measured(40, 90)
+    assert front([good, slow, measured(40, 80), fast]) == [fast, good]
+
+
+def test_a_budget_selects_the_most_correct_matches_within_it_or_nothing():
+    choices = [measured(10, 50), measured(40, 90)]
+    assert within(39, choices) == choices[0]
+    assert within(40, choices) == choices[1]
+    assert within(9, choices) is None
+
+
+def test_every_detector_is_tried_with_every_model_and_extractors_alone():
+    made = candidates(["dog", "keynet"], ["light"], ["opencv-sift"], [10, 20])
+    assert len(made) == 6
+    assert made[-1].options == "--extractor opencv-sift --max-keypoints 20"
+    assert made[0].options == "--detector dog --model light --max-keypoints 10"
+    assert (
+        Candidate("dog", "my runs/best.pt", 10).options == "--detector dog --model 'my runs/best.pt' --max-keypoints 10"
+    )
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """A folder with one photo."""
+    folder = tmp_path_factory.mktemp("photos")
+    cv2.imwrite(str(folder / "one.png"), synthetic.texture((360, 280), seed=3))
+    return folder
+
+
+def test_a_photo_without_others_is_matched_with_a_copy_whose_homography_is_known(photos, tmp_path):
+    (pair,), meaning, overlapping = known_pairs(photos, 4, tmp_path)
+    assert "known homography" in meaning
+    assert not overlapping
+    first, second = (cv2.imread(str(path), cv2.IMREAD_GRAYSCALE).astype(float) for path in (pair.first, pair.second))
+    corners = np.array([[100.0, 90.0], [250.0, 180.0]])
+    for (x, y), (u, v) in zip(corners, np.rint(geometry.transfer(pair.truth.second_from_first, corners)), strict=True):
+        here, there = first[int(y), int(x)], second[int(v), int(u)]
+        assert there == pytest.approx(0.7 * here, abs=25)
+
+
+def test_the_command_prints_the_front_what_right_means_and_what_to_run(photos, capsys):
+    options = "--detectors dog --models rootsift --extractors opencv-sift --keypoints 60,200 --budget 60s --json"
+    assert main(["tune", str(photos), *options.split()]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["rows"]) == 4
+    assert all(row.keys() == {"extractor", "model", "keypoints", "ms", "right"} for row in told["rows"])
+    assert max(row["right"] for row in told["rows"]) > 10
+    assert told["chosen"] == told["front"][-1]
+    assert told["command"].startswith("hynet match A B --")
+    assert f"within {RIGHT:g} pixels" in told["right_means"]
+    assert told["calibration"] is None, "copies of one photo say nothing about its pairs"
+
+
+def test_a_budget_that_nothing_meets_is_reported(photos, capsys):
+    options = "--detectors dog --models rootsift --extractors= --keypoints 60 --budget 0.001ms"
+    assert main(["tune", str(photos), *options.split()]) == 0
+    assert "Nothing takes less than 0.001 ms here" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--budget soon", "not a valid budget"),
+        ("--keypoints many", "not a valid list of keypoint numbers"),
+        ("--models nobody", "no model 'nobody'"),
+    ],
+)
+def test_wrong_options_get_one_sentence(photos, capsys, options, said):
+    assert main(["tune", str(photos), *options.split()]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("old", ["calibrate", "choose"])
+def test_the_commands_that_tune_replaces_name_it(capsys, old):
+    assert main([old, "--pairs", "photos/"]) == 2
+    assert "hynet tune PHOTOS" in capsys.readouterr().err
