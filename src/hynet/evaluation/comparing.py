@@ -60,7 +60,9 @@ class Column:
     def differences(self, name: str, rival: str | None) -> list[Comparison]:
         """Compare every method but the sanity rows with the rival, on the same samples."""
         found: list[Comparison] = []
-        for method in self.tasks[0].scores if rival is not None else ():
+        if rival is None:
+            return found
+        for method in self.tasks[0].scores:
             if method != rival and descriptor(method) not in SANITY:
                 apart = [each.scores[method] - each.scores[rival] for each in self.tasks]
                 found.append(Comparison(name, method, rival, self._mean(apart), self._interval(apart)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, inf
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from ...sfm import colmap
 from ...sfm import sift_for_patches as sfm
 from ...sfm.colmap.reading import read_model
 from ...types import Array, Features, Progress, silent
+
+Item = TypeVar("Item")
 
 MAX_KEYPOINTS = 4000  # a photo, for structure from motion
 FEWEST_SHARED = 30  # points that both photos of a pair see
@@ -114,9 +116,9 @@ def find_pairs(folder: str | Path, most: int, *, progress: Progress = silent) ->
     return pairs
 
 
-def spread(pairs: Sequence[Pair], most: int) -> list[Pair]:
-    """So many of them, evenly from first to last."""
-    return [pairs[round(k)] for k in np.linspace(0, len(pairs) - 1, min(most, len(pairs)))]
+def spread(items: Sequence[Item], most: int) -> list[Item]:
+    """Return at most so many items, evenly from first to last."""
+    return [items[round(k)] for k in np.linspace(0, len(items) - 1, min(most, len(items)))]
 
 
 def _sequence_pairs(sequence: sequences.ImageSequence) -> list[Pair]:
