@@ -154,8 +154,7 @@ def environment(state: State, data: Path) -> dict[str, str]:
         "RUNS": str(state.folder),
         "DATA": str(data.resolve()),
         "OUT": str(state.folder / "out"),
-        "PYTHONPATH": os.pathsep.join(map(str, (state.clone / "src", state.clone, HERE.parent))),
-        "RESEARCH": str(HERE),
+        "PYTHONPATH": os.pathsep.join(map(str, (state.clone / "src", state.clone))),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
     }
     return {"OMP_NUM_THREADS": "1", **os.environ, **paths}
