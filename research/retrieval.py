@@ -36,9 +36,8 @@ from hynet.features.collecting import extract_collection
 from hynet.features.hloc_file import read_h5
 from hynet.features.settings import FeatureSettings, from_stored
 from hynet.runtime.arrays import read_npz
-from hynet.runtime.batches import Batch, Failed, done
-from hynet.runtime.cluster import Cluster, open_cluster
 from hynet.runtime.files import atomic_write
+from hynet.runtime.pool import Batch, Failed, Pool, open_pool, run_batches
 from hynet.sfm.collection_pairs import PAIR_SECONDS, TOGETHER
 from hynet.sfm.neighbours import most_similar, query_expansion
 from hynet.sfm.pairs import NEIGHBOURS, unique_pairs
@@ -65,7 +64,7 @@ def of_one_scene(names: list[str]) -> list[Pair]:
     return [pair for pair in combinations(names, 2) if scene_of(pair[0]) == scene_of(pair[1])]
 
 
-def count_all(collection: Path, tried: list[Pair], note: Path, cluster: Cluster) -> dict[Pair, int]:
+def count_all(collection: Path, tried: list[Pair], note: Path, cluster: Pool) -> dict[Pair, int]:
     """Inliers of each pair."""
     inliers = {(a, b): count for a, b, count in json.loads(note.read_text())} if note.exists() else {}
     todo = [(*pair, 0, 0) for pair in tried if pair not in inliers]  # names, and places that nobody asks for here
@@ -73,7 +72,7 @@ def count_all(collection: Path, tried: list[Pair], note: Path, cluster: Cluster)
         Batch("hynet.sfm.collection_pairs:count_inliers", collection.absolute(), tuple(some), PAIR_SECONDS)
         for some in (todo[start : start + TOGETHER] for start in range(0, len(todo), TOGETHER))
     )
-    for batch, result in done(cluster, lambda: next(batches, None)):
+    for batch, result in run_batches(cluster, lambda: next(batches, None)):
         if isinstance(result, Failed):
             print(f"{batch.items[0][:2]} cannot be matched: {result.why}", file=sys.stderr)
             continue
@@ -196,7 +195,7 @@ def main() -> None:
     collection = asked.out / "collection"
     photos = write_list(asked.out / "photos.csv", asked.scenes, asked.most)
     settings = FeatureSettings(model=asked.model, max_keypoints=asked.keypoints, orientation="upright")
-    with open_cluster("local", asked.jobs) as cluster:
+    with open_pool("local", asked.jobs) as cluster:
         extract_collection([asked.out / "photos.csv"], collection, settings, cluster=cluster)
         names, vectors = vectors_of(collection, cluster)
         folders = {folder: photos_of(folder, names) for folder in asked.folders}

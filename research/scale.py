@@ -29,9 +29,9 @@ import numpy as np
 from scale_tables import extraction_table, pairing_table, plan_table, write_tables
 
 from hynet import images
-from hynet.runtime.cluster import open_cluster
 from hynet.runtime.files import atomic_write
 from hynet.runtime.machine import processor
+from hynet.runtime.pool import open_pool
 from hynet.sfm import neighbours
 from hynet.sfm.collection_pairs import count_inliers
 from hynet.sfm.photo_vectors import vectors_of
@@ -156,7 +156,7 @@ def matching_rate(out: Path, folder: Path) -> float:
     """Pairs a second that one process matches and verifies, of photos that look alike."""
 
     def measure() -> float:
-        with open_cluster("local", 1) as cluster:
+        with open_pool("local", 1) as cluster:
             names, vectors = vectors_of(folder, cluster)
         rows, _ = neighbours.most_similar(vectors[:100], 5)
         pairs = [(names[row], names[other], row, other) for row, others in enumerate(rows) for other in others]
@@ -195,7 +195,7 @@ def main() -> None:
     if asked.vectors:
         known = out / f"vectors-{model}-{most}.npy"
         if not known.exists():
-            with open_cluster("local", asked.workers[-1]) as cluster, atomic_write(known) as temporary:
+            with open_pool("local", asked.workers[-1]) as cluster, atomic_write(known) as temporary:
                 np.save(temporary, vectors_of(largest[-1], cluster)[1])
         told["pairs"] = [{"count": count, **pairing(out, count, known)} for count in asked.vectors]
         told["matched_pairs_per_second"] = matching_rate(out, largest[-1])

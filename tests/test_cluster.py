@@ -23,10 +23,10 @@ from hynet.features import collecting
 from hynet.features.collecting import extract_collection
 from hynet.features.extractors import EXTRACTORS
 from hynet.features.settings import FeatureSettings
-from hynet.runtime import batches
-from hynet.runtime import cluster as clusters
-from hynet.runtime.cluster import open_cluster
+from hynet.runtime import dask_pool
+from hynet.runtime import pool as pools
 from hynet.runtime.parts import FilePart
+from hynet.runtime.pool import open_pool
 from test_collection import files
 from test_features import write_photos
 from test_plugins import install
@@ -60,7 +60,7 @@ def photos(tmp_path_factory) -> Path:
 def undisturbed(photos, tmp_path_factory) -> dict[str, bytes]:
     """What one process of this machine makes of them."""
     out = tmp_path_factory.mktemp("undisturbed") / "collection"
-    with open_cluster("local", workers=1) as here:
+    with open_pool("local", workers=1) as here:
         extract_collection([photos], out, SETTINGS, cluster=here)
     return files(out)
 
@@ -149,7 +149,7 @@ def test_a_worker_that_is_killed_loses_only_its_batch(dask, photos, undisturbed,
         dask.workers.pop().wait()
         dask.start_worker()
 
-    with open_cluster(dask.address) as there:
+    with open_pool(dask.address) as there:
         done = extract_collection([photos], tmp_path / "out", SETTINGS, cluster=there, progress=once(6, kill))
     assert (done.photos, done.new, done.quarantined) == (24, 24, {})
     assert files(tmp_path / "out") == undisturbed
@@ -160,7 +160,7 @@ def test_a_photo_that_kills_its_process_is_quarantined_and_all_others_are_as_wit
 ):
     poisoned = shutil.copytree(photos, tmp_path / "photos")
     shutil.copy(photos / "00.png", poisoned / "kills.png")
-    with open_cluster(dask.address) as there:
+    with open_pool(dask.address) as there:
         done = extract_collection([poisoned], tmp_path / "out", SETTINGS, cluster=there)
     assert list(done.quarantined) == ["kills.png"]
     assert "SIGKILL" in done.quarantined["kills.png"]
@@ -172,12 +172,12 @@ def test_a_photo_that_kills_its_process_is_quarantined_and_all_others_are_as_wit
 
 
 def test_photos_in_quarantine_get_another_chance_and_fail_again_without_harm(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(batches, "ALL_FAIL", 1)
+    monkeypatch.setattr(pools, "ALL_FAIL", 1)
     poisoned, out = tmp_path / "photos", tmp_path / "out"
     poisoned.mkdir()
     for name in ("01.png", "02.png", "kills0.png", "kills9.png"):
         shutil.copy(photos / "00.png", poisoned / name)
-    with open_cluster("local", workers=2) as here:
+    with open_pool("local", workers=2) as here:
         extract = partial(extract_collection, [poisoned], out, SETTINGS, cluster=here)
         assert set(extract().quarantined) == {"kills0.png", "kills9.png"}
         before = {path: path.stat().st_mtime_ns for path in (out / "shards").iterdir()}
@@ -195,9 +195,9 @@ def test_a_run_is_stopped_and_moved_to_another_cluster(dask, photos, undisturbed
     def stop() -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), open_cluster("local", workers=1) as here:
+    with pytest.raises(KeyboardInterrupt), open_pool("local", workers=1) as here:
         extract_collection([photos], tmp_path / "out", SETTINGS, cluster=here, progress=once(6, stop))
-    with open_cluster(dask.address) as there:
+    with open_pool(dask.address) as there:
         assert extract_collection([photos], tmp_path / "out", SETTINGS, cluster=there).new < 24
     assert files(tmp_path / "out") == undisturbed
 
@@ -224,7 +224,7 @@ def slurm(site, tmp_path, monkeypatch) -> Path:
 
 
 def test_slurm_gets_jobs_as_the_users_configuration_describes_them(slurm, photos, undisturbed):
-    with open_cluster("slurm", workers=2) as there:
+    with open_pool("slurm", workers=2) as there:
         done = extract_collection([photos], slurm / "out", SETTINGS, cluster=there)
     assert (done.photos, done.quarantined) == (24, {})
     assert files(slurm / "out") == undisturbed
@@ -236,12 +236,12 @@ def test_slurm_gets_jobs_as_the_users_configuration_describes_them(slurm, photos
 
 
 def test_a_scheduler_that_is_not_there_is_told(monkeypatch):
-    monkeypatch.setattr(clusters.DaskWorkers, "_connect", lambda self, seconds: connect(self, 1))
-    with pytest.raises(BadInput, match="no Dask scheduler answers at tcp://127"), open_cluster("dask://127.0.0.1:9"):
+    monkeypatch.setattr(dask_pool.DaskPool, "_connect", lambda self, seconds: connect(self, 1))
+    with pytest.raises(BadInput, match="no Dask scheduler answers at tcp://127"), open_pool("dask://127.0.0.1:9"):
         pass
 
 
-connect = clusters.DaskWorkers._connect
+connect = dask_pool.DaskPool._connect
 
 
 @pytest.mark.slow
@@ -250,7 +250,7 @@ def test_photos_that_hang_or_eat_memory_are_quarantined(dask, photos, tmp_path, 
     poisoned = shutil.copytree(photos, tmp_path / "photos")
     shutil.copy(photos / "00.png", poisoned / "hangs.png")
     shutil.copy(photos / "00.png", poisoned / "eats.png")
-    with open_cluster(dask.address) as there:
+    with open_pool(dask.address) as there:
         done = extract_collection([poisoned], tmp_path / "out", SETTINGS, cluster=there, watchdog=15)
     assert set(done.quarantined) == {"eats.png", "hangs.png"}
     assert "took more than 15 seconds" in done.quarantined["hangs.png"]
@@ -268,13 +268,13 @@ def test_a_worker_with_a_full_disk_is_left_alone(site, photos, undisturbed, tmp_
         dask.start_worker(preexec_fn=small_files)
         dask.start_worker()
         dask.wait(2)
-        with open_cluster(dask.address) as there:
+        with open_pool(dask.address) as there:
             done = extract_collection([photos], tmp_path / "out", SETTINGS, cluster=there)
             assert (done.photos, done.quarantined) == (24, {})
             assert len(there._avoided) == 1
         assert files(tmp_path / "out") == undisturbed
         dask.workers.pop().kill()
-        with pytest.raises(BadInput, match="cannot write"), open_cluster(dask.address) as there:
+        with pytest.raises(BadInput, match="cannot write"), open_pool(dask.address) as there:
             extract_collection([photos], tmp_path / "full", SETTINGS, cluster=there)
 
 
@@ -292,7 +292,7 @@ def test_a_scheduler_that_is_started_again_gets_the_rest(site, photos, undisturb
             dask.workers.clear()
             threading.Timer(3, lambda: (dask.start_scheduler(), dask.start_worker())).start()
 
-        with open_cluster(dask.address) as there:
+        with open_pool(dask.address) as there:
             done = extract_collection([photos], tmp_path / "out", SETTINGS, cluster=there, progress=once(6, restart))
         assert (done.photos, done.quarantined) == (24, {})
     assert files(tmp_path / "out") == undisturbed

@@ -29,7 +29,7 @@ from hynet.features.folder import extract_all
 from hynet.features.hloc_file import h5_fingerprints, h5_names, read_h5
 from hynet.features.manifest import fetched, find_addresses
 from hynet.features.settings import FeatureSettings
-from hynet.runtime.cluster import open_cluster
+from hynet.runtime.pool import open_pool
 from test_features import write_photos
 
 pytest.importorskip("pyarrow")
@@ -41,7 +41,7 @@ NAMES = [f"{k}.png" for k in range(5)]
 
 @pytest.fixture(scope="module")
 def cluster():
-    with open_cluster("local", workers=2) as here:
+    with open_pool("local", workers=2) as here:
         yield here
 
 
@@ -93,7 +93,7 @@ def test_the_index_says_where_every_photo_is_and_the_shards_are_hlocs_layout(mad
 def test_the_same_bytes_whatever_the_number_of_workers(made, photos, tmp_path, monkeypatch):
     monkeypatch.setattr(collecting, "SHARD", 4)
     monkeypatch.setattr(collecting, "TOGETHER", 3)
-    with open_cluster("local", workers=1) as alone:
+    with open_pool("local", workers=1) as alone:
         extract_collection([photos], tmp_path / "again", SETTINGS, cluster=alone)
     assert files(tmp_path / "again") == files(made)
 
@@ -121,7 +121,7 @@ def test_a_run_that_was_stopped_goes_on_with_what_is_done(made, photos, cluster,
         if done == 5:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), open_cluster("local", workers=1) as elsewhere:
+    with pytest.raises(KeyboardInterrupt), open_pool("local", workers=1) as elsewhere:
         extract_collection([photos], tmp_path / "out", SETTINGS, cluster=elsewhere, progress=stop)
     status = read_index(tmp_path / "out" / "index.parquet")["status"]
     assert "waiting" in status
@@ -145,7 +145,7 @@ def test_a_photo_that_has_left_the_list_does_not_keep_its_shard_from_being_finis
         if done == 2:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), open_cluster("local", workers=1) as elsewhere:
+    with pytest.raises(KeyboardInterrupt), open_pool("local", workers=1) as elsewhere:
         extract_collection([fewer], out, SETTINGS, cluster=elsewhere, progress=stop)
     (fewer / "4.png").unlink()
     done = extract_collection([fewer], out, SETTINGS, cluster=cluster)
@@ -213,7 +213,7 @@ def test_a_run_that_is_stopped_while_it_replaces_photos_goes_on_with_those_that_
         if what == "extracting" and (copy / ".parts" / "00000" / "000.h5").exists():
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), open_cluster("local", workers=1) as elsewhere:
+    with pytest.raises(KeyboardInterrupt), open_pool("local", workers=1) as elsewhere:
         extract_collection([now], copy, SETTINGS, cluster=elsewhere, progress=stop)
     assert (copy / ".parts" / "00000" / "000.h5").exists()
     extract_collection([later], copy, SETTINGS, cluster=cluster)

@@ -17,7 +17,7 @@ from hynet.features.collection import IndexRow, write_index, write_rows
 from hynet.features.folder import extract_all
 from hynet.features.hloc_file import write_group
 from hynet.features.settings import FeatureSettings
-from hynet.runtime.cluster import open_cluster
+from hynet.runtime.pool import open_pool
 from hynet.sfm.collection_pairs import find_pairs
 from hynet.sfm.neighbours import most_similar
 from hynet.sfm.pairs import from_file, unique_pairs
@@ -27,7 +27,7 @@ from test_pairs import PHOTOS, places, unit  # noqa: F401  (a fixture)
 
 @pytest.fixture(scope="module")
 def cluster():
-    with open_cluster("local", workers=1) as here:
+    with open_pool("local", workers=1) as here:
         yield here
 
 

@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from conftest import exchange
+from conftest import exchange, with_environment
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.images import drawing
 from hynet.patchsets import correspondence, part
 from hynet.patchsets import make as patchsets
-from hynet.runtime.cluster import open_cluster
+from hynet.runtime.pool import open_pool
 from hynet.sfm import sift_for_patches as sfm
 from hynet.sfm.colmap import Camera
 from hynet.types import Array, Keypoints, PatchSet
@@ -143,7 +143,7 @@ def build(photos: Path, out: Path, **options) -> dict:
 
 
 def test_a_cluster_makes_the_same_set(made, photos: Path, tmp_path: Path):
-    with open_cluster("local", workers=2) as cluster:
+    with open_pool("local", workers=2) as cluster:
         assert build(photos, tmp_path, cluster=cluster) == made[1]
     written = [path for path in made[0].iterdir() if path.suffix in (".bmp", ".txt", ".json")]
     assert len(written) > 4
@@ -158,7 +158,7 @@ def test_a_scene_that_fails_on_a_cluster_is_skipped_and_no_worker_is_blamed(made
     (begun / "photos" / "00000.png").write_bytes(b"as a power cut leaves it")
     other = shutil.copytree(made[0] / ".parts" / "planes", parts / "other") / "part.json"  # to write a set of
     other.write_text(json.dumps({**json.loads(other.read_text()), "name": "other"}))
-    with open_cluster("local", workers=1) as cluster:
+    with open_pool("local", workers=1) as cluster:
         summary = build(photos, tmp_path, cluster=cluster)
     skipped = {scene["name"]: scene["why"] for scene in summary["skipped"]}
     assert skipped.keys() == {"planes", "strangers", "empty"}
@@ -289,16 +289,17 @@ def test_a_scene_with_a_replaced_photo_is_made_again_even_if_size_and_time_are_e
 
 def test_a_killed_run_leaves_nobody_behind_and_is_taken_up(photos: Path, tmp_path: Path):
     out, scene = tmp_path / "set", photos / "planes"
-    process = subprocess.Popen([sys.executable, "-m", "hynet", "patches", str(scene), "--out", str(out)])
+    command = [sys.executable, "-m", "hynet", "patches", str(scene), "--out", str(out)]
+    process = subprocess.Popen(command, env={**os.environ, "HYNET_TEST": str(out)})
     while not list(out.glob(".parts/.work-*/photos/*.png")):  # a worker is at it
         assert process.poll() is None
         time.sleep(0.02)
     process.kill()
     process.wait()
     deadline = time.monotonic() + 60
-    while subprocess.run(["pgrep", "-f", str(out)], capture_output=True).stdout and time.monotonic() < deadline:
+    while left := with_environment(str(out)):
+        assert time.monotonic() < deadline, left
         time.sleep(0.1)
-    assert not subprocess.run(["pgrep", "-f", str(out)], capture_output=True).stdout
     assert not (out / "info.txt").exists()
     patchsets.make([scene], out)
     assert read_phototour(out)[1]

@@ -15,7 +15,7 @@ import torch
 import hynet
 from conftest import write_set
 from hynet.cli import main
-from hynet.runtime.processes import Helper
+from hynet.runtime.processes import Worker
 from test_plugins import install
 
 # It knows nothing of our classes: a plain module, and a function that returns LossTerms.
@@ -92,21 +92,21 @@ def described(checkpoint: str) -> tuple[int, tuple[int, ...]]:
 
 
 @pytest.fixture(scope="module")
-def installed(site) -> Iterator[Helper]:
+def installed(site) -> Iterator[Worker]:
     """A process in which the packages are installed; one for all tests, since each would import torch."""
-    with Helper() as helper:
+    with Worker() as helper:
         with pytest.MonkeyPatch.context() as patch:
             patch.syspath_prepend(site)
             helper.start()
         yield helper
 
 
-def ask(*args: str | Path, packages: Helper | None = None) -> Told:
+def ask(*args: str | Path, packages: Worker | None = None) -> Told:
     words = [str(arg) for arg in args]
     return packages.call(f"{__name__}:command", words) if packages else command(words)
 
 
-def answer(*args: str | Path, packages: Helper | None = None) -> dict:
+def answer(*args: str | Path, packages: Worker | None = None) -> dict:
     code, said, complaints = ask(*args, "--json", packages=packages)
     assert code == 0, complaints
     return json.loads(said)

@@ -16,11 +16,11 @@ import pytest
 
 from hynet import geometry
 from hynet.errors import BadInput
-from hynet.runtime.processes import EndedEarly, Helper
+from hynet.runtime.processes import EndedEarly, Worker, tell
 
 
 @pytest.fixture
-def somebody_draws():
+def random_numbers_drawn_elsewhere():
     """A thread that calls libc's rand() without pause and without Python's lock, as a telemetry thread once did."""
     libc = ctypes.CDLL(None)
     rand = ctypes.cast(libc.rand, ctypes.c_void_p)
@@ -45,59 +45,80 @@ def matches_with_few_inliers() -> tuple[np.ndarray, np.ndarray]:
     return first, second
 
 
-def test_equal_matches_give_equal_inliers_whatever_other_threads_draw(somebody_draws):
+def test_equal_matches_give_equal_inliers_whatever_other_threads_draw(random_numbers_drawn_elsewhere):
     matches = matches_with_few_inliers()
     found = [geometry.fundamental(*matches, 1.0) for _ in range(10)]
     assert len({(F.tobytes(), inliers.tobytes()) for F, inliers in found}) == 1
 
 
-def test_a_helper_answers_and_raises_as_the_function_does():
-    with Helper() as helper:
-        assert helper.call("operator:add", 1, 2) == 3
+def test_a_worker_answers_and_raises_as_the_function_does():
+    with Worker() as worker:
+        assert worker.call("operator:add", 1, 2) == 3
         with pytest.raises(BadInput, match="no thing 'x'; choose a"):
-            helper.call("hynet.errors:choose", {"a": 1}, "x", "thing")
-        assert helper.call("operator:add", "a", "b") == "ab"  # and is still there
+            worker.call("hynet.errors:choose", {"a": 1}, "x", "thing")
+        assert worker.call("operator:add", "a", "b") == "ab"  # and is still there
 
 
 @pytest.mark.parametrize("module", ["colorsys", "no_such_module"])
-def test_a_helper_has_imported_what_it_was_told_to_before_the_first_call_and_lives_without_it(module):
-    with Helper(imports=module) as helper:
-        assert helper.call("builtins:eval", "'colorsys' in __import__('sys').modules") is (module == "colorsys")
+def test_a_worker_imports_its_module_before_the_first_call_and_lives_without_it(module):
+    with Worker(imports=module) as worker:
+        assert worker.call("builtins:eval", "'colorsys' in __import__('sys').modules") is (module == "colorsys")
 
 
-def test_a_helper_that_crashes_is_told_and_replaced():
-    with Helper() as helper:
+def test_a_worker_that_crashes_is_reported_and_replaced():
+    with Worker() as worker:
         with pytest.raises(EndedEarly, match="SIGSEGV"):
-            helper.call("ctypes:string_at", 0)
-        assert helper.call("operator:add", 1, 2) == 3
+            worker.call("ctypes:string_at", 0)
+        assert worker.call("operator:add", 1, 2) == 3
 
 
-def test_a_helper_that_was_ended_starts_no_other_process():
-    helper = Helper()
-    helper.end()
+def report(steps: int) -> str:
+    for k in range(steps):
+        tell(k)
+    return "done"
+
+
+def test_a_worker_reports_while_it_works_and_whoever_listens_may_stop_it():
+    heard = []
+    with Worker() as worker:
+        assert worker.call("test_processes:report", 3, news=heard.append) == "done"
+        with pytest.raises(ZeroDivisionError):
+            worker.call("test_processes:report", 3, news=lambda k: 1 / k)
+        assert worker.call("operator:add", 1, 2) == 3
+    assert heard == [0, 1, 2]
+
+
+def test_a_worker_says_that_its_result_cannot_be_sent():
+    with Worker() as worker, pytest.raises(Exception, match=r"lambda|pickle"):
+        worker.call("builtins:eval", "lambda: 0")
+
+
+def test_a_worker_that_was_ended_starts_no_other_process():
+    worker = Worker()
+    worker.end()
     with pytest.raises(EndedEarly, match="stopped"):
-        helper.call("operator:add", 1, 2)
-    assert helper._process is None
+        worker.call("operator:add", 1, 2)
+    assert worker._process is None
 
 
-def test_a_helper_keeps_its_limits_of_time_and_memory():
-    with Helper(memory=1_000_000_000) as helper:
+def test_a_worker_keeps_its_limits_of_time_and_memory():
+    with Worker(memory=1_000_000_000) as worker:
         with pytest.raises(EndedEarly, match=r"took more than 0\.5 seconds"):
-            helper.call("time:sleep", 60, seconds=0.5)
+            worker.call("time:sleep", 60, seconds=0.5)
         with pytest.raises(MemoryError):
-            helper.call("builtins:bytearray", 2_000_000_000)
+            worker.call("builtins:bytearray", 2_000_000_000)
 
 
-def test_a_helper_at_work_ends_with_its_parent():
-    program = "from hynet.runtime.processes import Helper; h = Helper(); print(h.call('os:getpid'), flush=True); "
+def test_a_worker_at_work_ends_with_its_parent():
+    program = "from hynet.runtime.processes import Worker; h = Worker(); print(h.call('os:getpid'), flush=True); "
     parent = subprocess.Popen(
         [sys.executable, "-c", program + "h.call('time:sleep', 60)"], stdout=subprocess.PIPE, text=True
     )
-    helper = int(parent.stdout.readline())
+    worker = int(parent.stdout.readline())
     os.kill(parent.pid, signal.SIGKILL)
     parent.wait()
     deadline = time.monotonic() + 10
-    while _runs(helper):
+    while _runs(worker):
         assert time.monotonic() < deadline
         time.sleep(0.1)
 
@@ -112,5 +133,5 @@ def _runs(process: int) -> bool:
 
 def test_a_path_among_the_places_of_imports_does_no_harm(monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path, Path("..")])
-    with Helper() as helper:
-        assert helper.call("operator:add", 1, 2) == 3
+    with Worker() as worker:
+        assert worker.call("operator:add", 1, 2) == 3

@@ -25,7 +25,7 @@ from hynet.features.folder import extract_all
 from hynet.features.hloc_file import read_h5
 from hynet.features.settings import FeatureSettings
 from hynet.pages.doctor.examination import examine
-from hynet.runtime.cluster import open_cluster
+from hynet.runtime.pool import open_pool
 from hynet.sfm import colmap
 from hynet.sfm.camera_errors import camera_errors, centres
 from hynet.sfm.colmap import NotReconstructed
@@ -123,7 +123,7 @@ def test_a_photo_that_has_become_another_size_is_not_aligned(done: Reconstructed
 
 def test_a_cluster_makes_the_same_model_from_a_collection(done: Reconstructed, photos: Path, tmp_path: Path):
     pytest.importorskip("pyarrow")
-    with open_cluster("local", workers=2) as cluster:
+    with open_pool("local", workers=2) as cluster:
         again = run(photos, tmp_path / "model", cluster=cluster)
     assert model_files(tmp_path / "model") == model_files(Path(done.model))
     assert replace(again, model=done.model) == done
@@ -134,7 +134,7 @@ def test_a_cluster_makes_the_same_model_from_a_collection(done: Reconstructed, p
 def test_a_cluster_describes_a_photo_again_that_has_changed(photos: Path, tmp_path: Path):
     pytest.importorskip("pyarrow")
     few = write_two(photos, tmp_path / "few")
-    with open_cluster("local", workers=1) as cluster:
+    with open_pool("local", workers=1) as cluster:
         run(few, tmp_path / "model", cluster=cluster)
         picture = cv2.imread(str(few / "1.png"))
         cv2.imwrite(str(few / "1.png"), cv2.convertScaleAbs(picture, alpha=0.9))

@@ -12,7 +12,7 @@ import pytest
 from hynet.datasets import synthetic
 from hynet.features.folder import extract_all
 from hynet.features.settings import FeatureSettings
-from hynet.runtime.cluster import open_cluster
+from hynet.runtime.pool import open_pool
 from hynet.sfm import colmap, rounds
 from hynet.sfm import reconstruct as reconstruction
 from hynet.sfm.reconstruct import reconstruct
@@ -160,7 +160,7 @@ def test_a_run_that_is_stopped_in_a_later_round_goes_on_there_and_ends_the_same(
 
 @in_rounds_of_few
 def test_a_cluster_matches_the_same_pairs(photos: Path, tmp_path: Path):
-    with open_cluster("local", workers=1) as cluster:
+    with open_pool("local", workers=1) as cluster:
         by_cluster = run(photos, tmp_path / "cluster", cluster=cluster)
     assert by_cluster == run(photos, tmp_path / "here")
     assert tried(tmp_path / "cluster") == tried(tmp_path / "here")

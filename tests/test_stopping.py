@@ -16,6 +16,7 @@ import h5py
 import numpy as np
 import pytest
 
+from conftest import with_environment
 from hynet.cli import main
 from hynet.cli.stopping import stopped
 from hynet.datasets import synthetic
@@ -61,22 +62,10 @@ def stop(command: list[str], by: signal.Signals, once: Callable[[], bool]) -> su
     process.send_signal(by)
     out, err = process.communicate(timeout=SECONDS)
     deadline = time.monotonic() + SECONDS
-    while left := _with_environment(marker["HYNET_TEST"]):
+    while left := with_environment(marker["HYNET_TEST"]):
         assert time.monotonic() < deadline, left
         time.sleep(0.05)
     return subprocess.CompletedProcess(command, process.returncode, out, err)
-
-
-def _with_environment(word: str) -> list[str]:
-    """The processes that were started with it, and by those."""
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if word.encode() in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_text())
-        except OSError:
-            continue
-    return found
 
 
 @pytest.mark.parametrize(("by", "code", "jobs"), [(signal.SIGINT, 130, 2), (signal.SIGTERM, 143, 1)])

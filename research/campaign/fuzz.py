@@ -23,7 +23,7 @@ from queue import SimpleQueue
 from typing import Any
 
 from hynet.runtime.machine import cores
-from hynet.runtime.processes import EndedEarly, Helper
+from hynet.runtime.processes import EndedEarly, Worker
 
 from . import cases
 from .readers import READERS
@@ -63,9 +63,9 @@ def campaign(count: int, seed: int, jobs: int, names: list[str]) -> dict[str, An
     os.environ.update({"HYNET_CAMPAIGN": home, **quiet})
     try:
         with ExitStack() as stack:
-            helpers: SimpleQueue[Helper] = SimpleQueue()
+            helpers: SimpleQueue[Worker] = SimpleQueue()
             for _ in range(jobs):
-                helpers.put(stack.enter_context(Helper(memory=LIMIT)))
+                helpers.put(stack.enter_context(Worker(memory=LIMIT)))
 
             def work(name: str) -> dict[str, Any]:
                 helper = helpers.get()
@@ -92,7 +92,7 @@ def campaign(count: int, seed: int, jobs: int, names: list[str]) -> dict[str, An
     }
 
 
-def _reader(name: str, seed: int, count: int, home: str, helper: Helper) -> dict[str, Any]:
+def _reader(name: str, seed: int, count: int, home: str, helper: Worker) -> dict[str, Any]:
     """How often each class came, and the words of what must not be."""
     counts: Counter[str] = Counter()
     failures: list[dict[str, Any]] = []

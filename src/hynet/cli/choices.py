@@ -11,7 +11,7 @@ import tyro
 from ..features.descriptors import DESCRIPTORS
 from ..features.descriptors.loading import models
 from ..features.detectors import DETECTORS
-from ..runtime.cluster import Cluster, open_cluster
+from ..runtime.pool import Pool, open_pool
 from .progress import announce_dashboard
 
 MODELS = [*models(), *(name for name, row in DESCRIPTORS.items() if not row.learnt)]
@@ -29,11 +29,11 @@ Device = Annotated[
 
 
 @contextmanager
-def workers_of(cluster: str, jobs: int) -> Iterator[Cluster | None]:
+def workers_of(cluster: str, jobs: int) -> Iterator[Pool | None]:
     """Whom --cluster names; None for this machine, where a command has ways of its own."""
     if cluster == "local":
         yield None
         return
-    with open_cluster(cluster, jobs) as workers:
+    with open_pool(cluster, jobs) as workers:
         announce_dashboard(workers.dashboard)
         yield workers

@@ -20,8 +20,8 @@ from ..errors import BadInput
 from ..features.collecting import WATCHDOG, Collected, extract_collection
 from ..features.folder import extract_all
 from ..features.settings import FeatureSettings
-from ..runtime.cluster import open_cluster
 from ..runtime.machine import cores
+from ..runtime.pool import open_pool
 from . import Report, absence
 from .choices import Detector, Device, Model
 from .progress import announce_dashboard, bar
@@ -97,7 +97,7 @@ def run(
         device=device,
     )
     if _is_folder(out):
-        with open_cluster(cluster, jobs) as workers, bar() as progress:
+        with open_pool(cluster, jobs) as workers, bar() as progress:
             announce_dashboard(workers.dashboard)
             collected = extract_collection(
                 photos,

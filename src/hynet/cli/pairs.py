@@ -12,7 +12,7 @@ from typing import Annotated
 
 import tyro
 
-from ..runtime.cluster import open_cluster
+from ..runtime.pool import open_pool
 from ..sfm.collection_pairs import find_pairs, write_pairs
 from . import Report
 from .progress import announce_dashboard, bar
@@ -42,7 +42,7 @@ def run(
         jobs: Processes at once; 0 means one per core. With --cluster slurm, Slurm jobs.
         cluster: Where the collection is read: local, dask://HOST:PORT or slurm, as for `hynet extract`.
     """
-    with open_cluster(cluster, jobs) as workers, bar() as progress:
+    with open_pool(cluster, jobs) as workers, bar() as progress:
         announce_dashboard(workers.dashboard)
         found = find_pairs(
             features, neighbours, cluster=workers, check=check, exact=True if exact else None, progress=progress

@@ -15,10 +15,9 @@ from pathlib import Path
 
 from .. import images
 from ..errors import BadInput, HynetError, need
-from ..runtime.batches import Batch, Failed, done
-from ..runtime.cluster import Cluster
 from ..runtime.files import as_path, atomic_write, make_folder
 from ..runtime.locks import exclusive_lock
+from ..runtime.pool import Batch, Failed, Pool, run_batches
 from ..types import Progress, silent
 from .collection import INDEX, SHARD, read_index, write_index
 from .extractors.patchwise import Extractor
@@ -49,7 +48,7 @@ def extract_collection(
     out: str | Path,
     settings: FeatureSettings | None = None,
     *,
-    cluster: Cluster,
+    cluster: Pool,
     watchdog: float = WATCHDOG,
     recheck: bool = True,
     overwrite: bool = False,
@@ -112,7 +111,7 @@ def extract_collection(
         return _collected(out, new, named)
 
 
-def _orientation(named: Mapping[str, str], model: str, cluster: Cluster, watchdog: float, progress: Progress) -> str:
+def _orientation(named: Mapping[str, str], model: str, cluster: Pool, watchdog: float, progress: Progress) -> str:
     """As `orientation_of` finds it; a photo that cannot even be looked at is left out."""
     if len(named) < 2:
         return "gradient"
@@ -120,7 +119,7 @@ def _orientation(named: Mapping[str, str], model: str, cluster: Cluster, watchdo
     photos = [ListedPhoto(names[k], named[names[k]], k) for k in some_of(len(names))]
     batches = iter([Batch(LOOK, model, (photo,), watchdog) for photo in photos])
     seen = {}
-    for batch, result in done(cluster, partial(next, batches, None)):
+    for batch, result in run_batches(cluster, partial(next, batches, None)):
         if not isinstance(result, Failed) and result[0] is not None:
             seen[batch.items[0].place] = result[0]
         progress(len(seen), len(photos), LOOKING)

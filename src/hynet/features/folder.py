@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
+from collections.abc import Generator, Iterable, Mapping, Sequence, Set
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache
 from pathlib import Path
 
 import h5py
@@ -19,7 +19,7 @@ from ..runtime import fingerprints
 from ..runtime.arrays import read_npz
 from ..runtime.files import as_path, atomic_write
 from ..runtime.locks import exclusive_lock
-from ..runtime.workers import in_processes
+from ..runtime.pool import in_processes
 from ..types import Progress, silent
 from .descriptors.loading import models
 from .detectors import DETECTORS
@@ -106,7 +106,7 @@ def _extract_all(
     each = (
         _in_turn(tasks, extract)
         if min(jobs, len(tasks)) < 2
-        else in_processes(tasks, partial(_prepared, settings), jobs)
+        else in_processes(f"{__name__}:extract_apart", {name: (settings, task) for name, task in tasks.items()}, jobs)
     )
     try:
         with closing(each):
@@ -301,9 +301,14 @@ def _in_turn(tasks: Mapping[str, Task], extract: PhotoExtractor) -> Outcomes:
         yield name, _extract_one(extract, task)
 
 
-def _prepared(settings: FeatureSettings) -> Callable[[Task], str | None]:
-    """In a process of its own: what extracts one photo after the other."""
-    return partial(_extract_one, settings.open_extractor())
+def extract_apart(settings: FeatureSettings, task: Task) -> str | None:
+    """Extract one photo in a process of its own, which keeps its extractor for the next."""
+    return _extract_one(_opened(settings), task)
+
+
+@lru_cache(maxsize=1)
+def _opened(settings: FeatureSettings) -> PhotoExtractor:
+    return settings.open_extractor()
 
 
 def _extract_one(extract: PhotoExtractor, task: Task) -> str | None:

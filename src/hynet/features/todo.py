@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from ..errors import BadInput
-from ..runtime.batches import Batch, Failed, done
-from ..runtime.cluster import Cluster
+from ..runtime.pool import Batch, Failed, Pool, run_batches
 from ..types import Progress
 from .shards import (
     ASSEMBLE,
@@ -82,13 +81,13 @@ class _Open:
     is_newer: bool  # whether its parts hold what the shard itself does not
 
 
-def find_changed(cluster: Cluster, listed: Listed, progress: Progress) -> dict[str, Again]:
+def find_changed(cluster: Pool, listed: Listed, progress: Progress) -> dict[str, Again]:
     """Read every photo of which something is there, and compare its content; shard -> what is to be done again."""
     begun = {shard: listed.count(shard) for shard in listed.shards if listed.is_begun(shard)}
     batches = (_recheck(listed, shard) for shard, photos in begun.items() if photos)
     again: dict[str, Again] = {}
     finished = 0
-    for batch, result in done(cluster, partial(next, batches, None)):
+    for batch, result in run_batches(cluster, partial(next, batches, None)):
         finished += len(batch.items)
         progress(finished, sum(begun.values()), "checking")
         if isinstance(result, Failed):
@@ -188,11 +187,11 @@ class Todo:
                 yield Batch(EXTRACT, task, (photo,), self._listed.watchdog, failed_before=True)
 
 
-def work(cluster: Cluster, todo: Todo, progress: Progress) -> int:
+def work(cluster: Pool, todo: Todo, progress: Progress) -> int:
     """Photos that were extracted."""
     new = 0
     progress(todo.finished, todo.total, "extracting")
-    for batch, result in done(cluster, todo.next):
+    for batch, result in run_batches(cluster, todo.next):
         if batch.function == ASSEMBLE:
             if isinstance(result, Failed):
                 raise BadInput(f"{batch.items[0].file} could not be put together: {result.why}")

@@ -14,7 +14,7 @@ from typing import Any
 import cv2
 import numpy as np
 
-from ..runtime.processes import Helper
+from ..runtime.processes import Worker
 from ..types import Array, Matches
 
 CONFIDENCE = 0.9999
@@ -199,7 +199,7 @@ def fitted_fundamental(
 
 
 # In a process of its own: DEGENSAC takes random numbers from libc, which every thread of a process draws from.
-DEGENSAC = Helper(imports="pydegensac")
+DEGENSAC = Worker(imports="pydegensac")
 
 
 def degensac(first: Array, second: Array, **options: Any) -> tuple[Array, Array]:

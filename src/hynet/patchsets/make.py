@@ -8,28 +8,21 @@ SET/.parts/NAME/                                      one finished scene each: w
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput, CannotWrite, DataNotFound, HynetError, MissingExtra
 from ..runtime import fingerprints
-from ..runtime.batches import Batch, Failed, done
-from ..runtime.cluster import Cluster
 from ..runtime.files import make_folder
 from ..runtime.interruptions import says_what_is_kept
 from ..runtime.locks import exclusive_lock
-from ..runtime.machine import cores, use_cores
-from ..runtime.processes import end_with, one_by_one
+from ..runtime.machine import cores
+from ..runtime.pool import Batch, Failed, Pool, open_pool, run_batches
+from ..runtime.processes import one_by_one
 from ..sfm import colmap
 from ..types import Progress, silent
 from . import assembly
@@ -49,7 +42,7 @@ def make(
     hard_share: float = 1 / 3,
     workers: int | None = None,
     mapping_threads: int = 1,
-    cluster: Cluster | None = None,
+    cluster: Pool | None = None,
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> dict[str, Any]:
@@ -84,10 +77,11 @@ def make(
                 )
             shutil.rmtree(parts)
         todo = {name: photos for name, photos in scenes.items() if not _is_done(parts / name, photos)}
-        if cluster is None:
-            _make_parts(todo, parts, settings, workers, mapping_threads, progress)
-        else:
-            _make_parts_on(cluster, todo, parts, settings, mapping_threads, progress)
+        count = max(1, min(workers or len(cores()), len(todo)))
+        threads = 1 if cluster else max(1, len(cores()) // count)
+        with nullcontext(cluster) if cluster else open_pool("local", count, threads=threads) as pool:
+            seconds = SCENE_SECONDS if cluster else None
+            _make_parts(pool, todo, parts, settings, (threads, mapping_threads), seconds, progress)
         progress(len(todo), len(todo), "writing the set")
         return assembly.assemble(out, noted(settings), hard_share)
 
@@ -130,53 +124,25 @@ def _is_done(part: Path, folder: Path) -> bool:
 
 
 def _make_parts(
+    pool: Pool,
     todo: Mapping[str, Path],
     parts: Path,
     settings: PatchSettings,
-    workers: int | None,
-    mapping_threads: int,
+    threads: tuple[int, int],
+    seconds: float | None,
     progress: Progress,
 ) -> None:
-    """Every scene in a process of its own: they run side by side, and one that crashes takes no other with it."""
-    workers = max(1, min(workers or len(cores()), len(todo)))
-    threads = max(1, len(cores()) // workers), mapping_threads
-    progress(0, len(todo), "reconstructing")
-    running: set[subprocess.Popen[str]] = set()
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            jobs = {
-                pool.submit(_make_part_apart, name, folder, parts, settings, threads, running): name
-                for name, folder in sorted(todo.items(), key=lambda item: -len(photos_of(item[1])))  # the longest first
-            }
-            for count, job in enumerate(as_completed(jobs), start=1):
-                job.result()
-                progress(count, len(todo), jobs[job])
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for process in list(running):
-                process.terminate()
-            raise
-
-
-def _make_parts_on(
-    cluster: Cluster,
-    todo: Mapping[str, Path],
-    parts: Path,
-    settings: PatchSettings,
-    mapping_threads: int,
-    progress: Progress,
-) -> None:
-    """The same by a cluster, whose workers see the folders under the same names."""
-    context = parts.absolute(), settings, mapping_threads
+    """Make every scene, the longest first; on a cluster, workers see the folders under the same names."""
+    context = parts.absolute(), settings, *threads
     longest_first = sorted(todo.items(), key=lambda item: -len(photos_of(item[1])))
     scenes = iter([(name, folder.absolute()) for name, folder in longest_first])
 
     def source() -> Batch | None:
         scene = next(scenes, None)
-        return None if scene is None else Batch(f"{__name__}:make_scenes", context, (scene,), SCENE_SECONDS)
+        return None if scene is None else Batch(f"{__name__}:make_scenes", context, (scene,), seconds)
 
     progress(0, len(todo), "reconstructing")
-    for count, (batch, result) in enumerate(done(cluster, source), start=1):
+    for count, (batch, result) in enumerate(run_batches(pool, source), start=1):
         name, folder = batch.items[0]
         why = result.why if isinstance(result, Failed) else result[0]
         if why is not None:
@@ -184,45 +150,16 @@ def _make_parts_on(
         progress(count, len(todo), name)
 
 
-def make_scenes(context: tuple[Path, PatchSettings, int], scenes: Sequence[tuple[str, Path]]) -> list[str | None]:
+def make_scenes(context: tuple[Path, PatchSettings, int, int], scenes: Sequence[tuple[str, Path]]) -> list[str | None]:
     """In a worker: why each scene failed, if it did. What is the worker's own fault is raised: another may do it."""
-    parts, settings, mapping_threads = context
+    parts, settings, threads, mapping_threads = context
     reasons: list[str | None] = []
     for name, folder in one_by_one(scenes):
         try:
-            make_part(name, folder, parts, settings, 1, mapping_threads)
+            make_part(name, folder, parts, settings, threads, mapping_threads)
             reasons.append(None)
         except (CannotWrite, MissingExtra):
             raise
         except HynetError as error:
             reasons.append(str(error))
     return reasons
-
-
-def _make_part_apart(
-    name: str,
-    folder: Path,
-    parts: Path,
-    settings: PatchSettings,
-    threads: tuple[int, int],
-    running: set[subprocess.Popen[str]],
-) -> None:
-    # Its parent by number: if that is killed while this starts, it would take another for its parent, and go on.
-    task = json.dumps([os.getpid(), name, str(folder), str(parts), asdict(settings), *threads])
-    program = "import sys; from hynet.patchsets.make import _make_part_here; _make_part_here(sys.argv[1])"
-    command = [sys.executable, "-c", program, task]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        running.add(process)
-        _, errors = process.communicate()
-        running.discard(process)
-    if process.returncode not in (0, -signal.SIGINT, -signal.SIGTERM):
-        why = (errors.strip().splitlines() or [f"its process ended with code {process.returncode}"])[-1]
-        write_failed(name, folder, parts, settings, why)
-
-
-def _make_part_here(task: str) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends COLMAP at once
-    parent, name, folder, parts, settings, threads, mapping_threads = json.loads(task)
-    threading.Thread(target=end_with, args=(parent,), daemon=True).start()
-    use_cores(threads)
-    make_part(name, Path(folder), Path(parts), PatchSettings(**settings), threads, mapping_threads)

@@ -15,9 +15,8 @@ from ..features.collection import stamp
 from ..features.hloc_file import are_features, h5_names, read_h5, unit_features
 from ..matching.consensus import Consensus
 from ..matching.verification import verify
-from ..runtime.batches import Batch, Failed, done
-from ..runtime.cluster import Cluster
 from ..runtime.files import atomic_write
+from ..runtime.pool import Batch, Failed, Pool, run_batches
 from ..runtime.processes import one_by_one
 from ..types import Array, Features, Progress, silent
 from .neighbours import EXACT, most_similar, query_expansion
@@ -57,7 +56,7 @@ def find_pairs(
     features: str | Path,
     neighbours: int,
     *,
-    cluster: Cluster,
+    cluster: Pool,
     check: int = 0,
     exact: bool | None = None,
     progress: Progress = silent,
@@ -101,7 +100,7 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _recall(
-    features: Path, names: Sequence[str], pairs: Array, check: int, cluster: Cluster, progress: Progress
+    features: Path, names: Sequence[str], pairs: Array, check: int, cluster: Pool, progress: Progress
 ) -> Recall:
     chosen = _in_runs(len(names), check)
     tried = list(combinations(chosen, 2))
@@ -116,7 +115,7 @@ def _recall(
         for start in range(0, len(tried), TOGETHER)
     )
     verified = found = finished = 0
-    for batch, result in done(cluster, lambda: next(batches, None)):
+    for batch, result in run_batches(cluster, lambda: next(batches, None)):
         if isinstance(result, Failed):
             continue
         for (_, _, a, b), inliers in zip(batch.items, result, strict=True):

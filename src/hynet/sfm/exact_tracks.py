@@ -17,13 +17,11 @@ from .. import images
 from ..errors import BadInput, HynetError, UnreadableImage
 from ..images.patches import Pyramid
 from ..matching.refinement import SIZE, Templates, located
-from ..runtime.processes import EndedEarly, Helper
-from ..runtime.repeating import repeatedly
+from ..runtime.processes import EndedEarly, Worker, tell
 from ..types import Array, Progress, silent
 from . import colmap
 from .colmap import Model
 
-COUNT = "done"  # a file of one byte for each time that a photo was read
 SCRATCH = ".exact"  # a folder beside the model while it is refined
 Observed = tuple[Array, Array]  # of one photo: rows (K,) of its frames, rows (K,) of the model's points
 
@@ -44,14 +42,14 @@ def exact(
     scratch = model / SCRATCH
     scratch.mkdir()
 
-    def tell() -> None:
-        count = scratch / COUNT
-        progress(count.stat().st_size if count.exists() else 0, 2 * len(photos), "refining")
+    def read(count: int) -> None:
+        progress(count, 2 * len(photos), "refining")
 
-    tell()
+    read(0)
+    task = model, scratch, database, dict(photos), known_cameras, threads
     try:
-        with Helper(threads=threads) as helper, repeatedly(tell, 0.3):
-            helper.call(f"{__name__}:exact_here", model, scratch, database, dict(photos), known_cameras, threads)
+        with Worker(threads=threads) as worker:
+            worker.call(f"{__name__}:exact_here", *task, news=read)
         return colmap.open_model(scratch)
     except (EndedEarly, ValueError, RuntimeError, np.linalg.LinAlgError) as error:
         raise HynetError(
@@ -90,23 +88,22 @@ def move_keypoints(model: Any, frames: Mapping[str, Array], photos: Mapping[str,
     blur = np.full(len(found.xyz), np.nan)  # of points whose reference was not seen
     references, others = _observations(found, sigmas)
     aligned = 0
-    with (scratch / COUNT).open("wb", buffering=0) as count:
-        for name, (rows, points) in references.items():
-            pyramid = _pyramid(found, name, photos)
-            if pyramid is not None:
-                templates = Templates.of(pyramid, frames[name][rows].astype(np.float64))
-                patches[points] = templates.patches
-                blur[points] = templates.blur
-            count.write(b".")
-        for name, (rows, points) in others.items():
-            pyramid = _pyramid(found, name, photos)
-            known = np.isfinite(blur[points])
-            if pyramid is not None and known.any():
-                rows, points = rows[known], points[known]
-                templates = Templates(patches[points], blur[points])
-                colmap.move(model, name, rows, located(templates, pyramid, frames[name][rows].astype(np.float64)))
-                aligned += len(rows)
-            count.write(b".")
+    for count, (name, (rows, points)) in enumerate(references.items(), start=1):
+        pyramid = _pyramid(found, name, photos)
+        if pyramid is not None:
+            templates = Templates.of(pyramid, frames[name][rows].astype(np.float64))
+            patches[points] = templates.patches
+            blur[points] = templates.blur
+        tell(count)
+    for count, (name, (rows, points)) in enumerate(others.items(), start=1 + len(references)):
+        pyramid = _pyramid(found, name, photos)
+        known = np.isfinite(blur[points])
+        if pyramid is not None and known.any():
+            rows, points = rows[known], points[known]
+            templates = Templates(patches[points], blur[points])
+            colmap.move(model, name, rows, located(templates, pyramid, frames[name][rows].astype(np.float64)))
+            aligned += len(rows)
+        tell(count)
     return aligned
 
 

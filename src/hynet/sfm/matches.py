@@ -19,8 +19,7 @@ from ..features.collection import stamp
 from ..features.hloc_file import read_h5, unit_features
 from ..matching import Matcher
 from ..matching.hloc_matches import MatchesFile
-from ..runtime.batches import Batch, Failed, done
-from ..runtime.cluster import Cluster
+from ..runtime.pool import Batch, Failed, Pool, run_batches
 from ..runtime.processes import one_by_one
 from ..types import Array, Features, Matches, Progress, silent
 from .colmap import Store, Verifiable, pycolmap, verifiable, verify_pair
@@ -69,7 +68,7 @@ def match_all(
     matcher: Matcher,
     threads: int,
     matched: MatchesFile | None = None,
-    cluster: Cluster | None = None,
+    cluster: Pool | None = None,
     progress: Progress = silent,
 ) -> None:
     """Matches of all pairs, verified by COLMAP; `file` holds the features.
@@ -103,7 +102,7 @@ def match_all(
 
 
 def _by_cluster(
-    cluster: Cluster, store: Store, file: Path, todo: Sequence[tuple[str, str]], matcher: Matcher
+    cluster: Pool, store: Store, file: Path, todo: Sequence[tuple[str, str]], matcher: Matcher
 ) -> Iterator[tuple[tuple[str, str], Array, Any]]:
     """Each pair, its matches and their geometry; a pair that no worker survives has none."""
     cameras = lru_cache(maxsize=8 * NEAR)(lambda name: store.verifiable(name).camera)
@@ -117,7 +116,7 @@ def _by_cluster(
         items = tuple(CameraPair(first, second, cameras(first), cameras(second)) for first, second in some)
         return Batch(f"{__name__}:match_batch", MatchTask(file.absolute(), matcher), items, PAIR_SECONDS)
 
-    for batch, result in done(cluster, source):
+    for batch, result in run_batches(cluster, source):
         if isinstance(result, Failed):
             pair = batch.items[0]
             _LOG.info("%s and %s cannot be matched: %s", pair.first, pair.second, result.why)

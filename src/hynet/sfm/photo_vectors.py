@@ -17,10 +17,9 @@ from ..errors import BadData, BadInput
 from ..features.collection import INDEX, is_collection, read_index
 from ..features.hloc_file import h5_names, read_h5, unit_features
 from ..runtime.arrays import read_npz
-from ..runtime.batches import Batch, Failed, done
-from ..runtime.cluster import Cluster
 from ..runtime.files import atomic_write, make_folder
 from ..runtime.locks import exclusive_lock
+from ..runtime.pool import Batch, Failed, Pool, run_batches
 from ..runtime.processes import one_by_one
 from ..types import Array, Progress, silent
 from .retrieval import PhotoVectors, learn_vectors
@@ -28,7 +27,7 @@ from .retrieval import PhotoVectors, learn_vectors
 SHARD_SECONDS = 3600.0
 
 
-def vectors_of(features: Path, cluster: Cluster, progress: Progress = silent) -> tuple[list[str], Array]:
+def vectors_of(features: Path, cluster: Pool, progress: Progress = silent) -> tuple[list[str], Array]:
     """The photos, and unit rows (V, n)."""
     if not is_collection(features):
         names = _enough(features, h5_names(features))
@@ -40,7 +39,7 @@ def vectors_of(features: Path, cluster: Cluster, progress: Progress = silent) ->
         return _of_collection(features, cluster, progress)
 
 
-def _of_collection(features: Path, cluster: Cluster, progress: Progress) -> tuple[list[str], Array]:
+def _of_collection(features: Path, cluster: Pool, progress: Progress) -> tuple[list[str], Array]:
     shards = _photos_by_shard(features)
     names = [name for photos in shards.values() for name in photos]
     if not (features / "vectors" / "learnt.npz").exists():
@@ -59,7 +58,7 @@ def _of_collection(features: Path, cluster: Cluster, progress: Progress) -> tupl
         )
 
     finished = sum(len(photos) for shard, photos in shards.items() if _file(features, shard).exists())
-    for batch, result in done(cluster, source):
+    for batch, result in run_batches(cluster, source):
         if isinstance(result, Failed):
             raise BadInput(f"the vectors of {features / batch.items[0]} could not be made: {result.why}")
         finished += len(shards[batch.items[0]])

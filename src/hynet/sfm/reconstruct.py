@@ -22,11 +22,11 @@ from ..matching.consensus import Consensus
 from ..matching.hloc_matches import MatchesFile
 from ..matching.nearest import Nearest, check_ratio
 from ..runtime import fingerprints
-from ..runtime.cluster import Cluster
 from ..runtime.files import as_path, make_folder
 from ..runtime.interruptions import says_what_is_kept
 from ..runtime.locks import exclusive_lock
 from ..runtime.machine import cores
+from ..runtime.pool import Pool
 from ..types import Progress, silent
 from . import colmap
 from . import pairs as pairing
@@ -55,7 +55,7 @@ def reconstruct(
     mapper_threads: int = 1,
     refine: bool = True,
     jobs: int = 0,
-    cluster: Cluster | None = None,
+    cluster: Pool | None = None,
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> Reconstructed:

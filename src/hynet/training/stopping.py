@@ -6,13 +6,12 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from multiprocessing import parent_process
 from typing import Any, NoReturn
 
 
 @contextmanager
 def stop_signals() -> Iterator[list[int]]:
-    """The signals that ask us to stop, noted as they come; a second one stops at once, unless we are one of a pool."""
+    """The signals that ask us to stop, noted as they come; a second one stops at once."""
     noted: list[int] = []
     if threading.current_thread() is not threading.main_thread():
         yield noted
@@ -22,9 +21,7 @@ def stop_signals() -> Iterator[list[int]]:
 
     def stop(number: int, frame: Any) -> None:
         noted.append(number)
-        # A pool of processes signals the others once more as soon as one has ended; who ends the pool kills us in time.
-        if parent_process() is None:
-            signal.signal(number, before[signal.Signals(number)])
+        signal.signal(number, before[signal.Signals(number)])
 
     for number in before:
         signal.signal(number, stop)

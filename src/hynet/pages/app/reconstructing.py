@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 import shutil
-import signal
 import sys
-import threading
 import time
 import traceback
 import zipfile
-from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +15,7 @@ from typing import Any
 from ... import pages
 from ...errors import HynetError
 from ...features.settings import FeatureSettings
-from ...runtime.processes import end_with
+from ...runtime.processes import EndedEarly, Worker, tell
 from ...sfm.colmap import MODEL_FILES, read_funnel
 from ...sfm.colmap.reading import read_model
 from ...sfm.reconstruct import reconstruct
@@ -57,65 +52,37 @@ async def work_on(visit: Visit, choice: Choice, desk: Desk) -> None:
 async def _in_a_process(visit: Visit, choice: Choice) -> None:
     for left in (visit.folder / MODEL, *(visit.folder / name for name in RESULTS)):
         shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
-    program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import main; main()"
-    asked = json.dumps({"folder": str(visit.folder), "choice": asdict(choice), "parent": os.getpid()})
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        program,
-        asked,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL,  # COLMAP's diary
-        start_new_session=True,
-        limit=2**24,
-    )
-    assert process.stdout is not None
-    news: dict[str, Any] = {}
-    try:
-        while line := await process.stdout.readline():
-            news = json.loads(line)
-            if "unexpected" in news:
-                print(news.pop("unexpected"), file=sys.stderr)
-            visit.tell(news)
-    finally:
-        _kill(process)
-        await process.wait()
-    if news.get("stage") not in ("done", "failed"):
-        raise HynetError("the process that reconstructs ended early; take fewer photos or fewer keypoints.")
+    loop = asyncio.get_running_loop()
 
+    def hear(told: dict[str, Any]) -> None:
+        if "unexpected" in told:
+            print(told.pop("unexpected"), file=sys.stderr)
+        loop.call_soon_threadsafe(visit.tell, told)
 
-def _kill(process: asyncio.subprocess.Process) -> None:
-    """With the processes that it has started: they are of its group."""
-    with suppress(ProcessLookupError):
-        if hasattr(os, "killpg"):
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
+    with Worker() as worker:
+        try:
+            await asyncio.to_thread(worker.call, f"{__name__}:reconstruct_album", visit.folder, choice, news=hear)
+        except EndedEarly:
+            raise HynetError(
+                "the process that reconstructs ended early; take fewer photos or fewer keypoints."
+            ) from None
 
 
 # --- In the process ---
 
 
-def main() -> None:
-    asked = json.loads(sys.argv[1])
-    threading.Thread(target=end_with, args=(asked["parent"],), daemon=True).start()
-    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
-    os.dup2(2, 1)  # libraries print, and our answers are not for them
-
-    def tell(**news: Any) -> None:
-        print(json.dumps(news), file=answers, flush=True)
-
-    folder = Path(asked["folder"])
+def reconstruct_album(folder: Path, choice: Choice) -> None:
+    """Reconstruct the photos of a visit and tell how far it is, and how it ended."""
     try:
-        _reconstruct(folder, Choice(**asked["choice"]), tell)
+        _reconstruct(folder, choice)
     except HynetError as error:
-        tell(stage="failed", problem=_without(folder, str(error)), doctor=_doctor(folder))
+        tell({"stage": "failed", "problem": _without(folder, str(error)), "doctor": _doctor(folder)})
     except Exception:
         words = "something unexpected went wrong; the terminal where hynet app runs says more."
-        tell(stage="failed", problem=words, unexpected=traceback.format_exc())
+        tell({"stage": "failed", "problem": words, "unexpected": traceback.format_exc()})
 
 
-def _reconstruct(folder: Path, choice: Choice, tell: Any) -> None:
+def _reconstruct(folder: Path, choice: Choice) -> None:
     model, looked = folder / MODEL, 0.0
 
     def progress(done: int, total: int, what: str) -> None:
@@ -127,11 +94,11 @@ def _reconstruct(folder: Path, choice: Choice, tell: Any) -> None:
         elif time.monotonic() > looked + OFTEN or done == total or stage == "mapping":
             looked = time.monotonic()
             news["pairs"] = _pairs(model)
-        tell(**news)
+        tell(news)
 
     settings = FeatureSettings(detector=choice.detector, model=choice.model, max_keypoints=choice.keypoints)
     settings = settings.replace(orientation=choice.orientation)
-    tell(stage="features", done=0, total=len(list((folder / PHOTOS).iterdir())))
+    tell({"stage": "features", "done": 0, "total": len(list((folder / PHOTOS).iterdir()))})
     done = reconstruct(folder / PHOTOS, model, settings=settings, ratio=choice.ratio, progress=progress)
     found = read_model(model)
     thumbnails = {photo.name: folder / PHOTOS / photo.name for photo in found.photos}
@@ -143,7 +110,8 @@ def _reconstruct(folder: Path, choice: Choice, tell: Any) -> None:
                 archive.write(model / name, f"{MODEL}/{name}")
     table = {name: value for name, value in asdict(done).items() if name not in ("model", "unreadable")}
     registered = [photo.name for photo in found.photos]
-    tell(stage="done", table=table, registered=registered, pairs=_pairs(model), doctor=_doctor(folder))
+    pairs, doctor = _pairs(model), _doctor(folder)
+    tell({"stage": "done", "table": table, "registered": registered, "pairs": pairs, "doctor": doctor})
 
 
 def _pairs(model: Path) -> list[tuple[str, str, int, int]]:

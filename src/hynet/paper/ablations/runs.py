@@ -12,7 +12,6 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +22,8 @@ from ...losses.options import options
 from ...runtime import durations, fingerprints
 from ...runtime.files import atomic_write
 from ...runtime.machine import cores
+from ...runtime.pool import in_processes
 from ...runtime.repeating import repeatedly
-from ...runtime.workers import in_processes
 from ...training.configuration import LENGTHS, Precision, TrainConfig
 from ...types import Progress, silent
 
@@ -147,19 +146,15 @@ def _trained_some(
 ) -> Iterator[str]:
     if jobs <= 1 or len(missing) == 1:
         for folder, training in missing.items():
-            _train(data, validate, training)
+            train_one(data, validate, training)
             yield folder
     else:
-        for folder, _ in in_processes(missing, partial(_trainer, data, validate), jobs, grace=GRACE):
+        tasks = {folder: (data, validate, training) for folder, training in missing.items()}
+        for folder, _ in in_processes(f"{__name__}:train_one", tasks, jobs, grace=GRACE):
             yield folder
 
 
-def _trainer(data: Sequence[Path], validate: Path | None) -> Callable[[Training], None]:
-    """In a process of its own."""
-    return partial(_train, data, validate)
-
-
-def _train(data: Sequence[Path], validate: Path | None, training: Training) -> None:
+def train_one(data: Sequence[Path], validate: Path | None, training: Training) -> None:
     from ...training.loop import Diverged
     from ...training.tiling import forget_compiled
     from ...training.train import train

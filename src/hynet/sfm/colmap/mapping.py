@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import shutil
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from ...errors import BadData, HynetError, MissingExtra, choose
-from ...runtime.processes import EndedEarly, Helper
+from ...runtime.processes import EndedEarly, Worker, tell
 from ...types import Progress, silent
 from .package import SEED, NotReconstructed, pycolmap
 
@@ -20,7 +17,6 @@ ROBUST = 0.5  # pixels beyond which a match counts less and less
 FARTHEST = 2.0  # pixels: an observation off by more is left out; docs/reconstruction.md has the table it was chosen by
 NARROWEST = 1.5  # degrees between the rays to a point, COLMAP's own limit
 LARGEST = "largest"
-COUNT = "registered"  # a file of one byte a photo
 
 
 @dataclass(frozen=True)
@@ -53,9 +49,13 @@ def map_photos(
     scratch = database.with_name(".mapping")  # COLMAP writes every model it tries
     shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed here
     scratch.mkdir()
+
+    def registered(count: int) -> None:
+        progress(min(count, photos), photos, "mapping")
+
     try:
-        with Helper() as helper, _watched(scratch / COUNT, photos, progress):
-            helper.call(f"{__name__}:map_here", database, mapper, asked or MappingTask(), scratch)
+        with Worker() as worker:
+            worker.call(f"{__name__}:map_here", database, mapper, asked or MappingTask(), scratch, news=registered)
         return pycolmap().Reconstruction(scratch / LARGEST)
     except EndedEarly as error:
         raise EndedEarly(f"COLMAP could not map the photos: {error} Try fewer keypoints per photo.") from None
@@ -65,27 +65,6 @@ def map_photos(
         raise BadData(f"COLMAP cannot use {database} ({error}); delete it and run the same command again.") from None
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-
-
-@contextmanager
-def _watched(count: Path, photos: int, progress: Progress) -> Iterator[None]:
-    """Tells how many photos are registered, by the size of the file that the mapper lets grow."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.3):
-            registered = count.stat().st_size if count.exists() else 0
-            progress(min(registered, photos), photos, "mapping")
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    if progress is not silent:
-        watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        if watcher.is_alive():
-            watcher.join()
 
 
 def map_here(database: Path, mapper: str, asked: MappingTask, scratch: Path) -> None:
@@ -136,15 +115,21 @@ def _incremental(colmap: ModuleType, database: Path, scratch: Path, asked: Mappi
     options.triangulation.ignore_two_view_tracks = not asked.two_view_tracks
     options.ba_refine_focal_length = options.ba_refine_extra_params = refined
     options.mapper.abs_pose_refine_focal_length = options.mapper.abs_pose_refine_extra_params = refined
-    with (scratch / COUNT).open("ab", buffering=0) as count:
-        return colmap.incremental_mapping(
-            database,
-            scratch,
-            scratch,
-            options,
-            initial_image_pair_callback=lambda: count.write(b"12"),
-            next_image_callback=lambda: count.write(b"1"),
-        )
+    registered = 0  # in all models so far
+
+    def more(count: int) -> None:
+        nonlocal registered
+        registered += count
+        tell(registered)
+
+    return colmap.incremental_mapping(
+        database,
+        scratch,
+        scratch,
+        options,
+        initial_image_pair_callback=lambda: more(2),
+        next_image_callback=lambda: more(1),
+    )
 
 
 def _global(colmap: ModuleType, database: Path, scratch: Path, asked: MappingTask) -> dict[int, Any]:
