@@ -147,7 +147,7 @@ def test_sigterm_still_unwinds_after_pycolmap_is_imported():
     pytest.importorskip("pycolmap")
     code = (
         "import os, signal\n"
-        "from hynet import colmap\n"
+        "from hynet.sfm import colmap\n"
         "from hynet.cli.stopping import Terminated, listen_to_sigterm\n"
         "listen_to_sigterm()\n"
         "colmap.pycolmap()\n"
