@@ -18,7 +18,23 @@ import pytest
 
 from hynet.cli import main
 from hynet.errors import BadInput
+from hynet.runtime import locks
 from hynet.runtime.locks import exclusive_lock
+
+AS_WINDOWS = """
+import fcntl
+from types import SimpleNamespace
+from hynet.runtime import locks
+
+def locking(file, mode, count):
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, count, 0, 1)
+    except BlockingIOError:
+        raise PermissionError from None
+
+locks.fcntl = None
+locks.msvcrt = SimpleNamespace(locking=locking, LK_NBLCK=2)
+"""
 
 HOLD = """
 import sys, time
@@ -35,8 +51,9 @@ def holder() -> Callable[[Path], subprocess.Popen[str]]:
     """Another process that holds the lock of a file or folder."""
     started = []
 
-    def hold(target: Path) -> subprocess.Popen[str]:
-        process = subprocess.Popen([sys.executable, "-c", HOLD, str(target)], stdout=subprocess.PIPE, text=True)
+    def hold(target: Path, prelude: str = "") -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", prelude + HOLD, str(target)]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         started.append(process)
         assert process.stdout.readline() == "held\n"
         return process
@@ -58,15 +75,24 @@ def photos(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_second_is_told_who_is_at_work(tmp_path, holder):
-    other = holder(tmp_path / "file.h5")
+@pytest.fixture(params=["", AS_WINDOWS], ids=["here", "as on Windows"])
+def system(request, monkeypatch) -> str:
+    """Code that makes a process lock by the functions of that system; it holds for this one, too."""
+    monkeypatch.setattr(locks, "fcntl", locks.fcntl)
+    monkeypatch.setattr(locks, "msvcrt", None, raising=False)
+    exec(request.param, {})
+    return request.param
+
+
+def test_the_second_is_told_who_is_at_work(tmp_path, holder, system):
+    other = holder(tmp_path / "file.h5", system)
     with pytest.raises(BadInput, match=rf"another run is at work in .*file\.h5 \(process {other.pid}\)"):
         exclusive_lock(tmp_path / "file.h5").__enter__()
 
 
 @pytest.mark.parametrize("last", [signal.SIGKILL, signal.SIGTERM])
-def test_a_lock_ends_with_its_process(tmp_path, holder, last):
-    other = holder(tmp_path)
+def test_a_lock_ends_with_its_process(tmp_path, holder, last, system):
+    other = holder(tmp_path, system)
     os.kill(other.pid, last)
     other.wait()
     with exclusive_lock(tmp_path):
@@ -74,9 +100,10 @@ def test_a_lock_ends_with_its_process(tmp_path, holder, last):
     assert not list(tmp_path.iterdir())
 
 
-def test_who_waits_gets_its_turn(tmp_path, holder):
-    other = holder(tmp_path)
-    waiting = subprocess.Popen([sys.executable, "-c", HOLD, str(tmp_path), "wait"], stdout=subprocess.PIPE, text=True)
+def test_who_waits_gets_its_turn(tmp_path, holder, system):
+    other = holder(tmp_path, system)
+    command = [sys.executable, "-c", system + HOLD, str(tmp_path), "wait"]
+    waiting = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     time.sleep(0.5)
     assert waiting.poll() is None
     other.kill()

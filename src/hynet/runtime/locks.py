@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,8 +12,12 @@ from ..errors import BadInput, CannotWrite
 
 try:
     import fcntl
-except ImportError:  # Windows, where nothing is locked
+except ImportError:
+    import msvcrt
+
     fcntl = None  # type: ignore[assignment]
+
+BEYOND = 1 << 20  # Windows locks bytes, even against reading: one far behind the holder's number
 
 
 class InUse(BadInput):
@@ -32,21 +37,24 @@ def exclusive_lock(target: str | Path, *, wait: bool = False) -> Iterator[None]:
         yield
     finally:
         if file is not None:
-            with suppress(OSError):
-                lock.unlink()  # while we hold it: whoever has opened it sees that it is gone, and makes a new one
+            if fcntl:
+                _remove(lock)  # while we hold it: whoever has opened it sees that it is gone, and makes a new one
             os.close(file)
+            if not fcntl:  # Windows removes no file that anyone has open
+                _remove(lock)
 
 
 def _locked(lock: Path, target: Path, wait: bool) -> int | None:
     """The open lock file; None where the file system knows no locks."""
-    while fcntl:
+    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
+    while True:
         try:
             lock.parent.mkdir(parents=True, exist_ok=True)
-            file = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+            file = os.open(lock, flags, 0o666)
         except OSError as error:
             raise CannotWrite(f"cannot write {target}: {error.strerror}; choose another place.") from None
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            _wait_for(file, wait)
         except BlockingIOError:
             holder = os.read(file, 32).decode(errors="replace").strip()
             os.close(file)
@@ -66,7 +74,29 @@ def _locked(lock: Path, target: Path, wait: bool) -> int | None:
                 os.write(file, f"{os.getpid()}\n".encode())
             return file
         os.close(file)  # the one before us has just taken it away
-    return None
+
+
+def _wait_for(file: int, wait: bool) -> None:
+    """Lock the open file, or raise BlockingIOError where another process has it and we do not wait."""
+    if fcntl:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        return
+    while True:
+        os.lseek(file, BEYOND, os.SEEK_SET)
+        try:
+            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+            return
+        except PermissionError:
+            if not wait:
+                raise BlockingIOError from None
+            time.sleep(0.1)
+        finally:
+            os.lseek(file, 0, os.SEEK_SET)
+
+
+def _remove(lock: Path) -> None:
+    with suppress(OSError):
+        lock.unlink()
 
 
 def _is_there(lock: Path, file: int) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import BadInput
@@ -77,17 +79,22 @@ def keep_memory_mapped() -> None:
 
 
 def cache_folder() -> Path:
-    """What can be made again; users move it by XDG_CACHE_HOME."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "hynet"
+    """Folder of what can be made again, ~/.cache/hynet on Linux; users move it by XDG_CACHE_HOME."""
+    import platformdirs  # here, as ctypes above
+
+    return _of_user(platformdirs.user_cache_path)
 
 
 def settings_folder() -> Path:
-    """What a user has chosen; users move it by XDG_CONFIG_HOME."""
-    return Path(os.environ.get("XDG_CONFIG_HOME") or _home() / ".config") / "hynet"
+    """Folder of what a user has chosen, ~/.config/hynet on Linux; users move it by XDG_CONFIG_HOME."""
+    import platformdirs
+
+    return _of_user(platformdirs.user_config_path)
 
 
-def _home() -> Path:
-    try:
-        return Path.home()
-    except RuntimeError:
-        raise BadInput("nobody knows your home folder; set HOME, or XDG_CACHE_HOME and XDG_CONFIG_HOME.") from None
+def _of_user(find: Callable[..., Path]) -> Path:
+    with suppress(RuntimeError):  # nobody knows the home folder; older versions return "~"
+        path = find("hynet", appauthor=False)
+        if path.is_absolute():
+            return path
+    raise BadInput("nobody knows your home folder; set HOME, or XDG_CACHE_HOME and XDG_CONFIG_HOME.")
