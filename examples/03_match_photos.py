@@ -14,8 +14,8 @@ first, second = sys.argv[1:3] if len(sys.argv) > 2 else example().paths
 extract = hynet.Extractor(detector="dog", model="default", max_keypoints=2048)
 a, b = extract(first), extract(second)  # Features
 matches = hynet.match(a, b)  # mutual nearest neighbours that pass the ratio test
-fit = hynet.verify(a, b, matches, geometry="fundamental")  # .matches, .inliers, .model
-print(f"{len(matches)} matches, {len(fit.matches)} inliers")
+fit = hynet.verify(a, b, matches, geometry="fundamental")  # .inliers, .is_inlier, .model
+print(f"{len(matches)} matches, {len(fit.inliers)} inliers")
 
-picture = hynet.draw(a, b, matches, inliers=fit.inliers)  # (H, W, 3) RGB, in colour
+picture = hynet.draw(a, b, matches, inliers=fit.is_inlier)  # (H, W, 3) RGB, in colour
 drawing.save(picture, "matches.png")

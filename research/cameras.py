@@ -42,7 +42,7 @@ def errors(fit: Fit, points, views) -> tuple[float, float]:
     own = FAILED if fit.pose is None else geometry.pose_error(fit.pose, true)
     if fit.fundamental is None:
         return FAILED, own
-    first, second = (each[fit.inliers] for each in points)
+    first, second = (each[fit.is_inlier] for each in points)
     found = geometry.pose_from_fundamental(fit.fundamental, first, second, first_K=views[0].K, second_K=views[1].K)
     return geometry.pose_error(found, true), own
 
@@ -65,7 +65,7 @@ def main(data: Path, most: int = 24) -> None:
                 one_size = a.image_size == b.image_size
                 fit = verify(a, b, matches, "fundamental" if asked == "shared-focal" and not one_size else asked)
                 found[row].append(errors(fit, points, views))
-                taken[row][fit.geometry if len(fit) else "none"] += 1
+                taken[row][fit.name if len(fit) else "none"] += 1
         print(f"{scene.name}, after it:", flush=True)
         for row, pairs in found.items():
             by_truth, own = (100 * metrics.maa_credits(np.array(each)).mean() for each in zip(*pairs, strict=True))

@@ -34,7 +34,7 @@ def overlap(first: tuple[Features, ...], second: tuple[Features, ...]) -> tuple[
         if best is None or len(fit) > best[1]:
             assert matches.confidence is not None
             best = same_place(matches.confidence, len(fit)), len(fit)
-        if same_orientation(a, b, fit.matches):
+        if same_orientation(a, b, fit.inliers):
             break
     assert best is not None
     return best

@@ -20,8 +20,8 @@ from hynet.features.folder import extract_all
 from hynet.features.hloc_file import read_h5
 from hynet.features.settings import FeatureSettings
 from hynet.geometry import Pose, pose_error
-from hynet.matching import two_photos
 from hynet.matching.nearest import match
+from hynet.matching.settings import MatchSettings
 from hynet.matching.verification import verify
 from hynet.types import Features, Keypoints, Matches
 
@@ -85,24 +85,26 @@ def fitted(views: tuple[synthetic.Scene, list[Features]], focals: tuple[float | 
     return fit, pose_error(fit.pose, truth)
 
 
-@pytest.mark.parametrize("told", [(500.0, 600.0), [500.0, 600.0]])
-def test_focal_lengths_may_be_told_as_any_sequence_of_two(told):
-    assert two_photos._focals(told, "a.jpg", "b.jpg") == [500, 600]
+@pytest.mark.parametrize("given", [(500.0, 600.0), [500.0, 600.0]])
+def test_focal_lengths_may_be_given_as_any_sequence_of_two(given):
+    assert MatchSettings().replace(focal=given).focal_of_each() == (500, 600)
+    assert MatchSettings().replace(focal=[500.0]).focal_of_each() == (500, 500)
+    assert MatchSettings().replace(focal=500.0).focal_of_each() == (500, 500)
     with pytest.raises(BadInput, match="or one of each"):
-        two_photos._focals([500.0], "a.jpg", "b.jpg")
+        MatchSettings().replace(focal=[500.0, 600.0, 700.0]).focal_of_each()
 
 
 def test_known_focal_lengths_give_the_essential_matrix_and_the_pose(views):
     f = float(views[0].K[0, 0])
     fit, error = fitted(views, (f, f))
-    assert (fit.geometry, fit.why) == ("essential", "both focal lengths are known")
+    assert (fit.name, fit.why) == ("essential", "both focal lengths are known")
     assert error < 1
 
 
 def test_wrong_focal_lengths_are_noticed_and_not_used(views):
     f = 0.5 * float(views[0].K[0, 0])
     fit, error = fitted(views, (f, f))
-    assert fit.geometry != "essential"
+    assert fit.name != "essential"
     assert "look wrong" in fit.why
     assert error < 1
 
@@ -112,7 +114,7 @@ def test_wrong_focal_lengths_are_noticed_and_not_used(views):
 )
 def test_one_unknown_focal_length_is_found_from_two_photos_of_one_size(views, known, told):
     fit, error = fitted(views, known)
-    assert fit.geometry == "shared-focal"
+    assert fit.name == "shared-focal"
     assert told in fit.why
     assert error < 1
 
@@ -130,7 +132,7 @@ def test_few_matches_do_not_speak_against_the_true_cameras():
             keypoints = Keypoints.from_circles(xy, np.full(30, 2.0), np.zeros(30), np.ones(30))
             features.append(Features(keypoints, np.zeros((30, 1), np.float32), (800, 600), focal=900.0))
         matches = Matches(np.column_stack([np.arange(30)] * 2), np.zeros(30, np.float32))
-        assert verify(*features, matches).geometry == "essential", seed
+        assert verify(*features, matches).name == "essential", seed
 
 
 def test_photos_of_two_sizes_without_focal_lengths_give_the_fundamental_matrix(views):
@@ -138,7 +140,7 @@ def test_photos_of_two_sizes_without_focal_lengths_give_the_fundamental_matrix(v
     b = replace(b, image_size=(SIZE[0], SIZE[1] + 40))
     matches = match(a, b, 0.8)
     fit = verify(a, b, matches)
-    assert fit.geometry == "fundamental"
+    assert fit.name == "fundamental"
     assert fit.model == pytest.approx(verify(a, b, matches, "fundamental").model)
     with pytest.raises(BadInput, match="one size"):
         verify(a, b, matches, "shared-focal")
@@ -146,7 +148,7 @@ def test_photos_of_two_sizes_without_focal_lengths_give_the_fundamental_matrix(v
 
 def test_a_guess_of_the_focal_length_is_made_only_when_asked_for_by_name(views):
     a, b = (replace(each, focal=None) for each in views[1])
-    assert verify(a, b, match(a, b, 0.8), "essential").geometry == "essential"
+    assert verify(a, b, match(a, b, 0.8), "essential").name == "essential"
 
 
 def test_nothing_matched_is_an_answer(views):

@@ -19,7 +19,7 @@ from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.features.hloc_file import h5_names, read_h5
 from hynet.images.example import sacre_coeur
-from hynet.matching import matches_file
+from hynet.matching import many_pairs, matches_writer
 from hynet.matching.consensus import Consensus
 
 FAST = ["--model", "rootsift", "--max-keypoints", "300"]
@@ -334,7 +334,7 @@ def test_many_pairs_go_into_one_file_as_hloc_reads_it(photos, pair, tmp_path, ca
 
 def interrupted_at(monkeypatch, pair: int) -> list[tuple]:
     """Ctrl-C at that pair; the calls of all that were verified."""
-    real, calls = matches_file.verify, []
+    real, calls = many_pairs.verify, []
 
     def interrupted(*args, **options):
         calls.append(args)
@@ -342,7 +342,7 @@ def interrupted_at(monkeypatch, pair: int) -> list[tuple]:
             raise KeyboardInterrupt
         return real(*args, **options)
 
-    monkeypatch.setattr(matches_file, "verify", interrupted)
+    monkeypatch.setattr(many_pairs, "verify", interrupted)
     return calls
 
 
@@ -408,7 +408,7 @@ def test_parts_that_a_power_cut_left_are_matched_again(photos, tmp_path, capsys,
     out = tmp_path / "m.h5"
     command = ["match", str(photos), "--out", str(out), *FAST, "--json"]
     interrupted_at(monkeypatch, 3)
-    monkeypatch.setattr(matches_file, "TOGETHER", 1)
+    monkeypatch.setattr(matches_writer, "TOGETHER", 1)
     assert main(command) == 130
     first, _ = sorted((tmp_path / "m.h5.parts").glob("*.npz"))
     first.write_bytes(first.read_bytes()[:100])

@@ -17,10 +17,11 @@ from hynet.features.collection import IndexRow, write_index, write_rows
 from hynet.features.folder import extract_all
 from hynet.features.hloc_file import write_group
 from hynet.features.settings import FeatureSettings
+from hynet.matching.hloc_matches import read_pairs
 from hynet.runtime.pool import open_pool
 from hynet.sfm.collection_pairs import find_pairs
 from hynet.sfm.neighbours import most_similar
-from hynet.sfm.pairs import from_file, unique_pairs
+from hynet.sfm.pairs import unique_pairs
 from hynet.types import Features, Keypoints
 from test_pairs import PHOTOS, places, unit  # noqa: F401  (a fixture)
 
@@ -112,7 +113,7 @@ def test_the_command_writes_pairs_and_says_what_it_misses(tmp_path, capsys):
     args = f"pairs {tmp_path}/f.h5 --neighbours 1 --check 4 --jobs 1 --out {tmp_path}/pairs.txt --json"
     assert main(args.split()) == 0
     told = json.loads(capsys.readouterr().out)
-    pairs = from_file(tmp_path / "pairs.txt")
+    pairs = read_pairs(tmp_path / "pairs.txt")
     assert len(pairs) == told["pairs"]
     assert {name for pair in pairs for name in pair} == {"0.png", "1.png", "2.png", "3.png"}
     assert told["recall"]["photos"] == 4

@@ -109,9 +109,9 @@ def test_fits_that_try_the_surest_first_tell_inliers_in_the_order_of_the_matches
     a, b, second_from_first = seen
     found = match(a, b, 1.0)
     fit = verify(a, b, found, geometry_name)
-    assert np.array_equal(found.indices[fit.inliers], fit.matches.indices)
-    assert is_right(a, b, fit.matches, second_from_first).mean() > 0.8
-    assert np.array_equal(fit.matches.confidence, found.confidence[fit.inliers])
+    assert np.array_equal(found.indices[fit.is_inlier], fit.inliers.indices)
+    assert is_right(a, b, fit.inliers, second_from_first).mean() > 0.8
+    assert np.array_equal(fit.inliers.confidence, found.confidence[fit.is_inlier])
 
 
 def test_two_photos_of_one_place_are_told_from_two_that_share_nothing(seen):

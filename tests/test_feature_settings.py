@@ -53,7 +53,11 @@ def kinds(hint: Any) -> set[Any]:
 
 
 def test_keyword_options_and_settings_have_the_same_names_and_types():
-    options = get_type_hints(FeatureOptions, None, {"Descriptor": Descriptor, "Detector": Detector})
+    options = get_type_hints(
+        FeatureOptions,
+        None,
+        {"Descriptor": Descriptor, "Detector": Detector, "PhotoExtractor": extractors.PhotoExtractor},
+    )
     own = get_type_hints(FeatureSettings)
     assert list(options) == list(own)
     assert all(kinds(own[name]) <= kinds(options[name]) for name in own)

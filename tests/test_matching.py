@@ -11,7 +11,8 @@ from hynet import geometry
 from hynet.errors import BadInput, UnknownName
 from hynet.matching import nearest as matching
 from hynet.matching.nearest import match
-from hynet.matching.verification import THRESHOLDS, verify
+from hynet.matching.settings import THRESHOLDS
+from hynet.matching.verification import verify
 from hynet.types import Features, Keypoints, Matches
 
 
@@ -144,12 +145,12 @@ def views(geometry_name: str, good: int, bad: int) -> tuple[Features, Features, 
 def test_verification_keeps_what_agrees_and_gives_the_same_answer_twice(name):
     a, b, matches = views(name, good=120, bad=80)
     fit = verify(a, b, matches, name, cameras=(K, K))
-    assert fit.inliers[:120].mean() > 0.95
-    assert fit.inliers[120:].mean() < 0.1
-    assert len(fit) == fit.inliers.sum()
+    assert fit.is_inlier[:120].mean() > 0.95
+    assert fit.is_inlier[120:].mean() < 0.1
+    assert len(fit) == fit.is_inlier.sum()
     again = verify(a, b, matches, name, cameras=(K, K))
     assert np.array_equal(again.model, fit.model)
-    assert np.array_equal(again.inliers, fit.inliers)
+    assert np.array_equal(again.is_inlier, fit.is_inlier)
 
 
 def test_known_cameras_give_the_pose():
@@ -167,7 +168,7 @@ def test_matches_at_random_agree_on_nothing(name, count):
     fit = verify(a, b, matches, name)
     assert fit.model is None
     assert len(fit) == 0
-    assert not fit.inliers.any()
+    assert not fit.is_inlier.any()
 
 
 @pytest.mark.parametrize("name", THRESHOLDS)

@@ -14,6 +14,7 @@ from hynet.benchmarks import BENCHMARKS
 from hynet.cli import main
 from hynet.detectors import DETECTORS
 from hynet.errors import BadWeights, HynetError
+from hynet.images.example import example
 from hynet.matching import MATCHERS
 from hynet.runtime import plugins
 from hynet.runtime.parts import FilePart, open_part
@@ -181,8 +182,8 @@ def parts(outside, monkeypatch):
 
 
 def test_a_detector_and_a_matcher_of_a_package_match_photos(parts):
-    photos = hynet.images.example.example().photos
-    options = {"detector": "corners", "model": "rootsift", "upright": True, "max_keypoints": 500}
+    photos = example().photos
+    options = {"detector": "corners", "model": "rootsift", "orientation": "upright", "max_keypoints": 500}
     found = hynet.match_photos(*photos, matcher="nearby", **options)
     assert DETECTORS["corners"].package == MATCHERS["nearby"].package == "corners"
     assert len(found.features[0].keypoints) <= 500

@@ -230,7 +230,7 @@ def test_two_photos_are_refined_unless_that_is_switched_off(pair):
     assert "refine" in found.seconds
     assert "refine" not in plain.seconds
 
-    def error(matched: hynet.matching.two_photos.MatchedPhotos) -> float:
+    def error(matched: hynet.matching.matched_photos.MatchedPhotos) -> float:
         places = matched.points(matched.inliers)
         return float(np.median(geometry.transfer_error(H, places[:, :2], places[:, 2:])))
 

@@ -20,9 +20,9 @@ import numpy as np
 import tyro
 
 from ..errors import BadInput
-from ..features.settings import FeatureSettings
 from ..images import drawing
 from ..images.example import example
+from ..matching.settings import MatchSettings
 from ..matching.two_photos import match_photos
 from . import Report
 from .choices import Detector, Device, Model
@@ -91,50 +91,10 @@ def run(
         overwrite: Replace matches of many pairs that were made with other settings, instead of refusing.
     """
     one_folder = len(photos) == 1 and Path(photos[0]).is_dir()
-    if pairs or len(photos) > 2 or one_folder or (photos and out is not None and out.suffix == ".h5"):
-        settings = FeatureSettings(
-            detector=detector,
-            model=model,
-            max_keypoints=max_keypoints,
-            orientation=orientation,
-            shape=shape,
-            score_threshold=score_threshold,
-            spread=None if spread else False,
-            mask=str(mask[0]) if mask else None,
-            extractor=extractor,
-            device=device,
-        )
-        for given, name in (
-            (focal, "--focal"),
-            (mask[1:], "a second --mask"),
-            (show != "matches", "--show"),
-            (not refine, "--no-refine"),
-        ):
-            if given:
-                raise BadInput(f"{name} is for two photos; leave it out for many.")
-        from .many_pairs import match_many  # brings h5py, which two photos do not need
-
-        return match_many(
-            photos,
-            pairs,
-            out or Path("matches.h5"),
-            settings,
-            matcher=matcher,
-            options={"ratio": ratio, "fginn": fginn},
-            geometry=geometry,
-            threshold=threshold,
-            overwrite=overwrite,
-        )
-    out = out or Path("matches.png")
-    if len(photos) not in (0, 2):
-        raise BadInput(f"give two photos, or none for the example, not {len(photos)}.")
-    if len(mask) not in (0, 2):
+    many = pairs or len(photos) > 2 or one_folder or (photos and out is not None and out.suffix == ".h5")
+    if not many and len(mask) not in (0, 2):
         raise BadInput(f"give a mask for each of the two photos, not {len(mask)}.")
-    pair = None if photos else example()
-    first, second = pair.paths if pair else photos
-    found = match_photos(
-        first,
-        second,
+    settings = MatchSettings().replace(
         extractor=extractor,
         detector=detector,
         model=model,
@@ -143,16 +103,35 @@ def run(
         shape=shape,
         score_threshold=score_threshold,
         spread=None if spread else False,  # a flag has no third state, so --spread leaves it as usual
-        masks=(mask[0], mask[1]) if mask else None,
+        mask=mask[0] if mask and many else None,
+        masks=(mask[0], mask[1]) if mask and not many else None,
         matcher=matcher,
         ratio=ratio,
         fginn=fginn,
         refine=refine,
         geometry=geometry,
         threshold=threshold,
-        focal=_focal(focal),
+        focal=focal,
         device=device,
     )
+    if many:
+        for given, name in (
+            (focal, "--focal"),
+            (mask[1:], "a second --mask"),
+            (show != "matches", "--show"),
+            (not refine, "--no-refine"),
+        ):
+            if given:
+                raise BadInput(f"{name} is for two photos; leave it out for many.")
+        from .many_pairs import run_many  # brings h5py, which two photos do not need
+
+        return run_many(photos, pairs, out or Path("matches.h5"), settings, overwrite)
+    out = out or Path("matches.png")
+    if len(photos) not in (0, 2):
+        raise BadInput(f"give two photos, or none for the example, not {len(photos)}.")
+    pair = None if photos else example()
+    first, second = pair.paths if pair else photos
+    found = match_photos(first, second, settings)
     pose = found.geometry.pose
     lines = [f"{len(found.matches)} matches, {found.verdict}."]
     if found.overlap is None:
@@ -195,9 +174,3 @@ def run(
     seconds = {**found.seconds, "draw": time.perf_counter() - start}
     lines += [f"The picture is {out} ({sum(seconds.values()):.1f} s)."]
     return Report("\n".join(lines), data | {"seconds": {stage: round(spent, 4) for stage, spent in seconds.items()}})
-
-
-def _focal(given: tuple[float, ...]) -> float | tuple[float, float] | None:
-    if len(given) > 2:
-        raise BadInput(f"give one focal length of both photos, or one of each, not {len(given)}.")
-    return None if not given else given[0] if len(given) == 1 else (given[0], given[1])

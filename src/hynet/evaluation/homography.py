@@ -24,7 +24,7 @@ from ..matching import Matcher
 from ..matching.consensus import Consensus
 from ..matching.nearest import match
 from ..matching.refinement import refine_external
-from ..matching.verification import THRESHOLDS
+from ..matching.settings import THRESHOLDS
 from ..runtime import cache, fingerprints
 from ..types import Array, Features, Matches, Progress, silent
 from . import comparing

@@ -36,7 +36,7 @@ class FeatureOptions(TypedDict, total=False):
     mask: str | Path | None
     support: float | None
     longest: int
-    extractor: str | Path | None
+    extractor: str | Path | PhotoExtractor | None
     precision: str
     device: str | None
 
@@ -104,6 +104,11 @@ class FeatureSettings:
         if self.patchwise:
             return Extractor(self.replace(mask=None, precision="float32"))  # which are for who reads and stores
         assert self.extractor is not None
+        if not isinstance(self.extractor, str):  # an object of one's own
+            self.check_unused("the extractor")
+            if self.max_keypoints != FeatureSettings.max_keypoints:
+                raise BadInput("an extractor that is an object has its own max_keypoints; leave max_keypoints out.")
+            return self.extractor
         self.check_unused(self.extractor)
         return open_extractor(self.extractor, self.max_keypoints)
 
@@ -178,12 +183,13 @@ def from_stored(text: object) -> tuple[FeatureSettings, str | None]:
         raise ValueError(str(error)) from None
 
 
-def with_options(settings: type) -> Callable[[Documented], Documented]:
-    """Decorator that appends the help of a settings class to a docstring, for keyword options taken from it."""
+def with_options(*settings: type) -> Callable[[Documented], Documented]:
+    """Decorator that appends the help of settings classes to a docstring, for keyword options taken from them."""
 
     def documented(function: Documented) -> Documented:
-        own, options = (inspect.cleandoc(each.__doc__ or "") for each in (function, settings))
-        function.__doc__ = f"{own}\n\nOptions:\n{options.partition('Args:')[2].lstrip(chr(10))}"
+        own, *options = (inspect.cleandoc(each.__doc__ or "") for each in (function, *settings))
+        listed = "".join(each.partition("Args:")[2] for each in options)
+        function.__doc__ = f"{own}\n\nOptions:{listed}"
         return function
 
     return documented

@@ -43,19 +43,24 @@ class Pose:
 
 @dataclass(frozen=True)
 class Fit:
-    """The inliers of a geometry. `model` is None when none was found, and then there are no inliers."""
+    """A geometry and the matches that agree with it. `model` is None when none was found: then none agrees."""
 
-    matches: Matches  # those that agree
+    inliers: Matches  # those that agree
     model: Array | None  # (3, 3): of "essential" in K^-1 pixels, else in pixels; of "shared-focal" the fundamental one
-    inliers: Array  # (K,) bool, of all matches given
-    pose: Pose | None = None  # only for "essential" and "shared-focal"
-    geometry: str = "none"  # what was fitted
-    why: str = ""  # why that geometry, where "auto" chose it
+    is_inlier: Array  # (K,) bool, of all matches given
+    pose: Pose | None = None  # of the second camera; only for "essential" and "shared-focal"
+    name: str = "none"  # of the geometry that was fitted
+    why: str = ""  # why "auto" chose this geometry
     fundamental: Array | None = None  # (3, 3) in pixels, of every geometry but "homography"
     focal: float | None = None  # pixels, that "shared-focal" found
 
+    @property
+    def matches(self) -> Matches:
+        """The inliers."""
+        return self.inliers
+
     def __len__(self) -> int:
-        return len(self.matches)
+        return len(self.inliers)
 
 
 # --- How far a match is from a model ---

@@ -47,7 +47,7 @@ def draw(
 ) -> Array:
     """Two photos in colour, side by side, with their matches: (H, W, 3) RGB uint8.
 
-    inliers: (K,) bool, as `hynet.verify(a, b, matches).inliers`: the other matches become thin and red.
+    inliers: (K,) bool, as `hynet.verify(a, b, matches).is_inlier`: the other matches become thin and red.
     photos: where features were loaded from a file and do not know their photos.
     """
     need_features(a, b)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..errors import BadInput
 from ..runtime import fingerprints
 from ..runtime.parts import FilePart, open_part
 from ..runtime.plugins import with_plugins
@@ -13,7 +12,7 @@ from ..types import Features, Matches
 
 
 class Matcher(Protocol):
-    """Which features of one photo go with which of another."""
+    """Matches the features of one photo with those of another."""
 
     def __call__(self, a: Features, b: Features) -> Matches: ...
 
@@ -42,23 +41,12 @@ MATCHERS: dict[str, FilePart[Matcher]] = with_plugins(
 )
 
 
-TAKE_RATIOS = ("consensus", "nearest")
-
-
-def open_with_ratio(name_or_path: str | Path, ratio: float | None, fginn: float | None) -> Matcher:
-    """A matcher with the options of a ratio test, where it takes those that are given."""
-    options = {name: value for name, value in {"ratio": ratio, "fginn": fginn}.items() if value is not None}
-    if options and name_or_path not in TAKE_RATIOS:
-        raise BadInput(f"the matcher {name_or_path} does not take {' or '.join(options)}; consensus and nearest do.")
-    return open_matcher(name_or_path, **options)
-
-
 def open_matcher(name_or_path: str | Path, **options: Any) -> Matcher:
-    """A matcher by name, or by the path of its weights. Options are the matcher's own, such as the ratio of nearest."""
+    """Open a matcher by name, or by the path of its weights. Options are its own, such as the ratio of nearest."""
     return open_part(MATCHERS, name_or_path, "matcher", **options)
 
 
 def weights_of(name_or_path: str | Path) -> str | None:
-    """Fingerprint of a matcher's weights; None where its name alone makes it."""
+    """Fingerprint a matcher's weights; None where its name alone makes it."""
     found = None if str(name_or_path) in MATCHERS else fingerprints.weights(Path(name_or_path))
     return None if found is None else found[:16]

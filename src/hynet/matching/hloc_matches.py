@@ -1,7 +1,5 @@
-"""Matches as HDF5 in hloc's layout: a group a pair, with the row of the second photo for every row of the first.
-
-What comes from a file is checked here, once.
-"""
+"""hloc's files of pairs (text) and of matches (HDF5: a group a pair, with the second photo's row for every row of the
+first)."""
 
 from __future__ import annotations
 
@@ -11,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import BadData, DataNotFound
+from ..errors import BadData, BadInput, DataNotFound
 from ..features.hloc_file import BROKEN, open_features
-from ..types import Array, Features, Matches
+from ..types import Array, Features, Matches, Pair
 
 NO_MATCH = -1
-Pair = tuple[str, str]  # names of two photos
 
 
 class MatchesFile:
-    """The matches that anyone found between photos of these names."""
+    """Matches between photos of these names, from any program; checked as they are read."""
 
     def __init__(self, path: str | Path, names: Collection[str]) -> None:
         self.path = Path(path)
@@ -41,11 +38,11 @@ class MatchesFile:
         return pair in self._groups or pair[::-1] in self._groups
 
     def pairs(self) -> list[Pair]:
-        """In the direction in which they were matched."""
+        """Return the pairs in the direction in which they were matched."""
         return list(self._groups)
 
     def read(self, first: str, second: str, a: Features, b: Features) -> Matches:
-        """Those of two photos, with the distances between their descriptors."""
+        """Read the matches of two photos, with the distances between their descriptors."""
         turned = (first, second) not in self._groups
         rows = self._rows(second, first) if turned else self._rows(first, second)
         found = np.flatnonzero(rows != NO_MATCH)
@@ -62,7 +59,7 @@ class MatchesFile:
         return Matches(indices, np.linalg.norm(apart, axis=1).astype(np.float32))
 
     def _rows(self, first: str, second: str) -> Array:
-        """(N,) of the second photo's rows, NO_MATCH where there is none."""
+        """(N,) rows of the second photo, NO_MATCH where there is none."""
         group = self._groups[first, second]
         try:
             with open_features(self.path) as file:
@@ -74,25 +71,44 @@ class MatchesFile:
         return rows.astype(np.int64)
 
 
+def read_pairs(path: Path) -> list[Pair]:
+    """Read hloc's layout: two names a line with white space between them; empty lines and those after # are skipped."""
+    if not path.exists():
+        raise DataNotFound(f"no file {path}; write two names of photos on each line.")
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (UnicodeDecodeError, OSError):
+        raise BadInput(f"{path} is not a text file; write two names of photos on each line.") from None
+    pairs = []
+    for number, line in enumerate(lines, start=1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        if len(words) != 2:
+            raise BadInput(f"line {number} of {path} is {line!r}; write two names of photos.")
+        pairs.append((words[0], words[1]))
+    return pairs
+
+
 def flat_name(name: str) -> str:
-    """A photo as hloc's groups name it: a/b.jpg and a-b.jpg alike."""
+    """Return a photo's name in hloc's groups, where a/b.jpg becomes a-b.jpg."""
     return name.replace("/", "-")
 
 
 def group_name(first: str, second: str) -> str:
-    """Where hloc keeps a pair."""
+    """Return the group of a pair."""
     return f"{flat_name(first)}/{flat_name(second)}"
 
 
 def write_pair(file: Any, first: str, second: str, matches: Matches, count: int) -> None:
-    """Into an open file. count: features of the first photo."""
+    """Write a pair into an open file. count: features of the first photo."""
     group = file.create_group(group_name(first, second))
     for key, column in columns(matches, count).items():
         group[key] = column
 
 
 def columns(matches: Matches, count: int) -> dict[str, Array]:
-    """What a pair's group holds. Scores fall from 1 to 0 as distances grow from 0 to 2: (1 + cosine) / 2."""
+    """Return the columns of a pair's group. Scores fall from 1 to 0 as distances grow from 0 to 2: (1 + cosine) / 2."""
     fits = matches.indices[:, 1].max(initial=0) < 2**15  # hloc itself writes int16, whatever the rows
     rows = np.full(count, NO_MATCH, np.int16 if fits else np.int32)
     scores = np.zeros(count, np.float16)
@@ -102,7 +118,7 @@ def columns(matches: Matches, count: int) -> dict[str, Array]:
 
 
 def _pairs(file: Any, group: str, flat: dict[str, str]) -> Iterator[tuple[Pair, str]]:
-    """The pairs below a group at the root, and where: first/second, or first_second as hloc wrote until 2021."""
+    """Pairs below a group at the root, and their paths: first/second, or first_second as hloc wrote until 2021."""
     if "matches0" in file[group]:
         cuts = (k for k, letter in enumerate(group) if letter == "_")
         halves = ((group[:k], group[k + 1 :]) for k in cuts)

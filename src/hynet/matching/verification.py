@@ -12,10 +12,8 @@ from .. import geometry as geo
 from ..errors import BadInput, choose
 from ..geometry import Fit
 from ..types import Array, Features, Matches, need_features
+from .settings import THRESHOLDS
 
-# geometry -> how far from the model a match may be, in pixels of the original photo, where nothing was calibrated
-THRESHOLDS = {"fundamental": 1.0, "homography": 3.0, "essential": 1.0, "shared-focal": 1.0}
-GEOMETRIES = ("auto", *THRESHOLDS)
 # A camera is wrong if the matches support it less than this, relative to the fundamental matrix, which fits any: it is
 # free in two more ways, and fits a few matches or a facade a little better than the true camera: research/cameras.py.
 SUPPORTED = 0.9
@@ -139,5 +137,5 @@ def _fit(
     found = int(inliers.sum())
     if model is None or not geo.beyond_chance(geometry, found, len(matches), threshold, b.image_size):
         nothing = np.zeros(len(matches), bool)
-        return Fit(matches[nothing], None, nothing, geometry=geometry)
+        return Fit(matches[nothing], None, nothing, name=geometry)
     return Fit(matches[inliers], model, inliers, pose, geometry, fundamental=F, focal=focal)

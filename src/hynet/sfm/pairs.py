@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..errors import BadInput, DataNotFound, choose, need
+from ..errors import BadInput, choose, need
+from ..matching.hloc_matches import read_pairs
 from ..types import Array, Pair, Progress, silent
 from .neighbours import most_similar, query_expansion
 from .retrieval import NothingToLearn, Read, learn_vectors
@@ -31,7 +32,7 @@ def choose_pairs(how: str, names: Sequence[str], descriptors: Read, progress: Pr
     if how in WAYS:
         return each_once(WAYS[how](names, descriptors, progress), names)
     known = set(names)
-    return each_once((pair for pair in from_file(Path(how)) if known.issuperset(pair)), names)
+    return each_once((pair for pair in read_pairs(Path(how)) if known.issuperset(pair)), names)
 
 
 def check(how: str, names: Collection[str]) -> None:
@@ -39,7 +40,7 @@ def check(how: str, names: Collection[str]) -> None:
     if how in WAYS or not Path(how).is_file():
         choose(WAYS, how, "file or way to pair photos")
         return
-    strange = next((name for pair in from_file(Path(how)) for name in pair if name not in names), None)
+    strange = next((name for pair in read_pairs(Path(how)) for name in pair if name not in names), None)
     if strange is not None:
         raise BadInput(f"{how} names {strange!r}, which is not in the folder; write photos by their path below it.")
 
@@ -87,25 +88,6 @@ def unique_pairs(rows: Array) -> Array:
     there = (second >= 0) & (first != second)
     low, high = np.minimum(first, second)[there], np.maximum(first, second)[there]
     return np.stack(np.divmod(np.unique(low * len(rows) + high), len(rows)), 1)
-
-
-def from_file(path: Path) -> list[Pair]:
-    """hloc's layout: two names a line, with white space between them; empty lines and those after # are left out."""
-    pairs = []
-    if not path.exists():
-        raise DataNotFound(f"no file {path}; write two names of photos on each line.")
-    try:
-        lines = path.read_text().splitlines()
-    except (UnicodeDecodeError, OSError):
-        raise BadInput(f"{path} is not a text file; write two names of photos on each line.") from None
-    for number, line in enumerate(lines, start=1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        if len(words) != 2:
-            raise BadInput(f"line {number} of {path} is {line!r}; write two names of photos.")
-        pairs.append((words[0], words[1]))
-    return pairs
 
 
 def _as_counted(name: str) -> list[tuple[str, int]]:

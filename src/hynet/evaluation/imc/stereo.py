@@ -22,7 +22,7 @@ from ...datasets.scenes import Scene, View, second_from_first
 from ...images import patches
 from ...matching.nearest import nearest
 from ...matching.refinement import refine_external
-from ...matching.verification import THRESHOLDS
+from ...matching.settings import THRESHOLDS
 from ...runtime import cache, fingerprints
 from ...types import Array, Features, Matches, Progress, silent
 from ..methods import Method, key

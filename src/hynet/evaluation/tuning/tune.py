@@ -30,7 +30,7 @@ from ...geometry import metrics
 from ...images.patches import SUPPORT_SIGMAS
 from ...matching.consensus import Consensus
 from ...matching.nearest import match
-from ...matching.verification import THRESHOLDS as USUAL_THRESHOLDS
+from ...matching.settings import THRESHOLDS as USUAL_THRESHOLDS
 from ...matching.verification import verify
 from ...runtime.locks import exclusive_lock
 from ...types import Array, Features, Matches, Progress, silent

@@ -13,7 +13,7 @@ from ...features.descriptors import DESCRIPTORS
 from ...features.descriptors.loading import models
 from ...features.detectors import DETECTORS
 from ...features.settings import ORIENTATIONS
-from ...matching.verification import GEOMETRIES
+from ...matching.settings import GEOMETRIES
 
 FEWEST_KEYPOINTS, MOST_KEYPOINTS = 64, 4096
 MOST_PIXELS_OFF = 50.0

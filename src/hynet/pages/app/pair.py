@@ -17,8 +17,9 @@ from ...features.detectors import open_detector
 from ...features.extractors.patchwise import Extractor
 from ...features.settings import usual_shape, usual_spread
 from ...images.patches import cut
-from ...matching.two_photos import MatchedPhotos, match_photos
-from ...matching.verification import THRESHOLDS
+from ...matching.matched_photos import MatchedPhotos
+from ...matching.settings import THRESHOLDS
+from ...matching.two_photos import match_photos
 from ...types import Array, Detector, Features, Keypoints
 from .choice import MOST_KEYPOINTS, Choice, command, snippet
 from .photo import PagePhoto

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import HynetError
-from ...matching.two_photos import MatchedPhotos
+from ...matching.matched_photos import MatchedPhotos
 from ...runtime.locks import exclusive_lock
 from .desk import TooBusy
 from .pair import Memory
