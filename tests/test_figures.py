@@ -23,7 +23,7 @@ def folder(tmp_path_factory):
     """All figures that need no study, and what the command printed of them."""
     out = tmp_path_factory.mktemp("figures")
     data = write_set(out / "set", 30, seed=5)
-    found = drawing.draw(out, Sources(["rootsift"], data, None, batches=2), "hynet figures --data set")
+    found = drawing.draw(out, Sources(["rootsift"], data, None, batches=2), "hynet paper figures --data set")
     return out, found
 
 
@@ -35,7 +35,7 @@ def test_figures_that_need_no_study_are_there_as_svg_and_png_with_captions(folde
         assert (out / f"{name}.svg").read_text().startswith("<?xml")
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert f"**{name}.**" in text
-    assert "hynet figures --data set" in text
+    assert "hynet paper figures --data set" in text
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_figures_that_need_no_study_are_there_as_svg_and_png_with_captions(folde
 )
 def test_a_figure_that_needs_a_study_says_which_and_leaves_no_frame(folder, name, study):
     out, found = folder
-    assert re.match(rf"{name} needs a study: `hynet ablate {study} ", found[name])
+    assert re.match(rf"{name} needs a study: `hynet paper ablate {study} ", found[name])
     assert found[name] in (out / "figures.md").read_text()
     assert not (out / f"{name}.svg").exists()
 
@@ -51,7 +51,7 @@ def test_a_figure_that_needs_a_study_says_which_and_leaves_no_frame(folder, name
 def test_without_a_patch_set_the_angles_are_not_drawn_and_every_figure_has_an_answer(tmp_path, capsys, monkeypatch):
     quick = {name: make for name, make in FIGURES.items() if name not in ("fig1", "fig3")}
     monkeypatch.setattr(drawing, "FIGURES", quick)
-    assert main(["figures", "--out", str(tmp_path), "--json"]) == 0
+    assert main(["paper", "figures", "--out", str(tmp_path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["figures"]
     assert told.keys() == quick.keys()
     assert "--data SET" in told["fig2a"]
@@ -183,6 +183,6 @@ def test_figure_3_is_the_module_layer_by_layer():
 )
 def test_what_is_named_and_not_there_is_told_before_anything_is_drawn(tmp_path, capsys, monkeypatch, asked, sentence):
     monkeypatch.chdir(tmp_path)
-    assert main(["figures", "--out", "figures", *asked.split()]) == 2
+    assert main(["paper", "figures", "--out", "figures", *asked.split()]) == 2
     assert sentence in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

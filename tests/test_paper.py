@@ -14,14 +14,15 @@ import hynet
 from hynet import similarity
 from hynet.benchmarks import BENCHMARKS
 from hynet.cli import COMMANDS, main
+from hynet.cli.paper import PARTS
 from hynet.evaluation import papers
-from hynet.paper.ablations.plans import PLANS
+from hynet.paper.plans import PLANS
 from hynet.training.recipes import RECIPES
 
 ROOT = Path(hynet.__file__).parents[2]
 TEXT = (ROOT / "docs/paper.md").read_text()
 WITH_A_NAME = {
-    "ablate": PLANS,
+    "paper": PARTS,
     "evaluate": BENCHMARKS,
     "train": RECIPES,
 }  # commands whose first argument is one of these
@@ -60,7 +61,9 @@ def test_every_command_and_option_exists(capsys):
         if command in WITH_A_NAME and rest[:1] != ["--list"]:
             assert rest[0] in WITH_A_NAME[command], rest[0]
             named = (rest[0],)
-        key = (command, *(named if command != "ablate" else ()))
+        if named == ("ablate",):
+            assert rest[1] in PLANS, rest[1]
+        key = (command, *named)
         options = [word for word in rest if word.startswith("--") and word != "--list"]
         if options and key not in helps:
             with pytest.raises(SystemExit):

@@ -1,4 +1,4 @@
-"""`hynet reproduce` from end to end on tiny sets that are laid out as the paper's data."""
+"""`hynet paper tables` from end to end on tiny sets that are laid out as the paper's data."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from conftest import write_set
 from hynet.cli import main
 from hynet.errors import DataNotFound
+from hynet.paper import runs
 from hynet.paper import tables as reproduction
-from hynet.paper.ablations import runs
 from hynet.paper.tables import PARTS, Reproduction
 from hynet.training.recipes import RECIPES
 from test_benchmark_endtoend import write_scene
@@ -40,17 +40,17 @@ def made(data, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         for name, recipes in few.items():
             patch.setattr(reproduction, name, recipes)
-        patch.setattr("hynet.paper.ablations.plans.MARGINS", {})
-        assert main(["reproduce", "--data", str(data), "--out", str(out), *SMALL.split()]) == 0
+        patch.setattr("hynet.paper.plans.MARGINS", {})
+        assert main(["paper", "tables", "--data", str(data), "--out", str(out), *SMALL.split()]) == 0
         patch.setattr(runs, "_train", None)  # whoever trains once more fails
-        assert main(["reproduce", "--data", str(data), "--out", str(out), *SMALL.split()]) == 0
+        assert main(["paper", "tables", "--data", str(data), "--out", str(out), *SMALL.split()]) == 0
     return out
 
 
 @pytest.mark.parametrize(("data", "sentence"), [("nowhere", "no folder"), ("empty", "nothing could be reproduced")])
 def test_data_that_is_not_there_leaves_no_folder_behind(tmp_path, capsys, data, sentence):
     (tmp_path / "empty").mkdir()
-    assert main(f"reproduce --data {tmp_path}/{data} --out {tmp_path}/out".split()) == 2
+    assert main(f"paper tables --data {tmp_path}/{data} --out {tmp_path}/out".split()) == 2
     assert sentence in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["empty"]
 
@@ -117,7 +117,7 @@ def test_a_network_that_diverges_is_told_below_the_tables_of_the_others(data, tm
 
 @pytest.mark.parametrize(("option", "least"), [("--steps", 1), ("--pairs-per-batch", 2)])
 def test_a_length_that_trains_nothing_is_refused(data, tmp_path, capsys, option, least):
-    assert main(f"reproduce --data {data} --out {tmp_path}/out {option} 0".split()) == 2
+    assert main(f"paper tables --data {data} --out {tmp_path}/out {option} 0".split()) == 2
     assert f"{option} must be {least} or more; got 0." in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
@@ -127,6 +127,6 @@ def test_a_folder_without_data_is_refused_in_one_sentence(tmp_path, capsys, ther
     folder = tmp_path / "data"
     if there:
         folder.mkdir()
-    assert main(["reproduce", "--data", str(folder), "--out", str(tmp_path / "out")]) == 2
+    assert main(["paper", "tables", "--data", str(folder), "--out", str(tmp_path / "out")]) == 2
     told = capsys.readouterr().err.strip().splitlines()[-1]
     assert told.startswith("hynet: nothing could be reproduced" if there else "hynet: no folder")

@@ -20,9 +20,9 @@ from hynet.datasets import synthetic, ubc
 from hynet.errors import BadInput
 from hynet.features.descriptors.loading import load
 from hynet.losses import LOSSES
-from hynet.paper.ablations import orderings, plans, runs, scoring
-from hynet.paper.ablations.plans import PLANS, Ordering
+from hynet.paper import plans, runs, scoring
 from hynet.paper.figures.drawing import FIGURES, Sources
+from hynet.paper.plans import PLANS, Ordering
 from hynet.runtime.parts import Part
 from hynet.training import batches, checkpoints, loop
 from hynet.training.recipes import HYNET, RECIPES
@@ -53,7 +53,7 @@ def sets(tmp_path_factory) -> Path:
 
 
 def command(sets: Path, study: str, out: Path, *more: str) -> list[str]:
-    given = f"ablate {study} --data {sets}/train --validate {sets}/choose --test {sets}/test --out {out}"
+    given = f"paper ablate {study} --data {sets}/train --validate {sets}/choose --test {sets}/test --out {out}"
     small = "--steps 4 --pairs-per-batch 4 --no-compiled --jobs 1 --json"
     return [*given.split(), *small.split(), *more]
 
@@ -110,7 +110,7 @@ def test_a_study_writes_its_table_with_the_papers_numbers_differences_and_senten
     assert all(sentence in text for sentence in stated.values())
     assert "L2-Net and TFeat were made for SGD" in text
     assert "2 sequences of test." in text  # stacks as they were given
-    assert "hynet ablate rivals" in text
+    assert "hynet paper ablate rivals --data" in text
 
 
 def test_a_study_that_has_ended_trains_nothing_and_says_the_same(rivals, sets, capsys, monkeypatch):
@@ -312,7 +312,7 @@ def test_rows_differ_in_what_they_are_and_not_in_how_they_are_trained(name):
     for each in plan.orderings:
         better, worse = (plan.paper.get(name, {}).get(each.column) for name in (each.better, each.worse))
         if better is not None and worse is not None:  # the paper calls nothing better than its numbers do
-            assert better < worse if each.column in orderings.LOWER_IS_BETTER else better > worse
+            assert better < worse if each.column in scoring.LOWER_IS_BETTER else better > worse
 
 
 @pytest.mark.parametrize("study", [plans.rivals, plans.sosr])
@@ -415,7 +415,7 @@ def scores(**rows: tuple[list[float], float]) -> scoring.Scores:
 )
 def test_an_ordering_shows_where_samples_and_seeds_agree(ours, rival, verdict):
     plan = replace(PLANS["losses"](), orderings=[Ordering("s_H", "L_A", "fpr95")])
-    (judged,) = orderings.judged(plan, scores(s_H=ours, L_A=rival))
+    (judged,) = scoring.judged(plan, scores(s_H=ours, L_A=rival))
     assert judged.verdict == verdict
     words = {"shows": "holds here", "reversed": "is reversed here", "open": "is inconclusive here"}
     assert words[verdict] in judged.sentence
@@ -423,7 +423,7 @@ def test_an_ordering_shows_where_samples_and_seeds_agree(ours, rival, verdict):
 
 def test_a_row_without_a_result_is_said_to_be_missing():
     plan = replace(PLANS["losses"](), orderings=[Ordering("s_H", "L_A", "fpr95")])
-    (judged,) = orderings.judged(plan, scores(s_H=([2.0], 0.1)))
+    (judged,) = scoring.judged(plan, scores(s_H=([2.0], 0.1)))
     assert judged.verdict == "missing"
     assert "not measured" in judged.sentence
 
@@ -444,14 +444,14 @@ def test_the_best_cell_of_a_grid_is_told_beside_the_papers(cells, sentence):
         for name, value in cells.items()
     }
     plan = plans.grid(alphas=(1.0, 2.0), margins=(1.0, 1.2))
-    (told,) = orderings.best_cell(plan, scoring.Scores(rows, None, None, None))
+    (told,) = scoring.best_cell(plan, scoring.Scores(rows, None, None, None))
     assert sentence in told
 
 
 def test_one_sentence_names_what_shows_and_what_does_not():
     orderings_of = [("a", "b", "fpr95", "shows"), ("a", "c", "fpr95", "shows"), ("b", "c", "matching", "reversed")]
-    verdicts = [orderings.Verdict(*each, "") for each in orderings_of]
-    assert orderings.summed_up(verdicts) == (
+    verdicts = [scoring.Verdict(*each, "") for each in orderings_of]
+    assert scoring.summed_up(verdicts) == (
         "Of the paper's 3 orderings 2 hold (a before b, c in FPR@95); 1 is reversed (b before c in mAP of matching)."
     )
 

@@ -40,9 +40,7 @@ COMMANDS = {
     "patches": "make a patch set in PhotoTour's format from your own photos",
     "train": "train a descriptor, Key.Net or a shape network with a named recipe",
     "adapt": "fine-tune a model on your own photos, and keep it if it is better",
-    "ablate": "run the paper's ablations with one budget, with its numbers beside ours",
-    "figures": "draw the paper's figures from live code",
-    "reproduce": "reproduce the paper's tables with its own settings, if you have its data",
+    "paper": "make the paper's ablations, figures and tables, with its numbers beside ours",
     "view": "see a reconstruction's points and cameras in one web page",
     "doctor": "see why photos are missing from a reconstruction, and what to try",
     "app": "serve a web page to match photos, compare models and reconstruct",
@@ -62,6 +60,9 @@ COMMANDS = {
 RENAMED = {
     "calibrate": "hynet tune PHOTOS",
     "choose": "hynet tune PHOTOS",
+    "ablate": "hynet paper ablate",
+    "figures": "hynet paper figures",
+    "reproduce": "hynet paper tables",
     "bench": "python -m bench NAME (in a clone of the repository)",
 }
 

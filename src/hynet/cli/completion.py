@@ -22,6 +22,7 @@ from ..training.recipes import RECIPES
 from . import COMMANDS, Report
 from .evaluate import Asked
 from .other_recipes import OTHER_RECIPES
+from .paper import PARTS
 from .train import TrainingDevice
 
 # tyro's function answers one empty word where it knows nothing, which would keep bash from completing file names.
@@ -55,12 +56,13 @@ def run(shell: Shell) -> Report:
 
 
 def _commands() -> dict[str, Any]:
-    """Each command as tyro takes it. The first word of two of them decides on their options."""
+    """Each command as tyro takes it. The first word of three of them decides on their options."""
     modules = {name: importlib.import_module(f".{name.replace('-', '_')}", __package__) for name in COMMANDS}
     plain = {name: module.run for name, module in modules.items() if not hasattr(module, "main")}
     recipes = dict.fromkeys(RECIPES, _train) | {name: recipe.run for name, recipe in OTHER_RECIPES.items()}
     benchmarks = {name: Asked[row.options()] for name, row in BENCHMARKS.items()}  # type: ignore[misc]
-    return plain | {"train": _one_of(recipes), "evaluate": _one_of(benchmarks)}
+    parts = {name: options for name, (options, _) in PARTS.items()}
+    return plain | {"train": _one_of(recipes), "evaluate": _one_of(benchmarks), "paper": _one_of(parts)}
 
 
 def _one_of(choices: Mapping[str, Any]) -> Any:

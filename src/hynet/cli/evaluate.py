@@ -51,7 +51,7 @@ def run(name: str, asked: Asked[Any]) -> Report:
     """Run the benchmark of that name, and write its files where a folder is given."""
     models = [name for name in asked.model.split(",") if name]
     options = vars(asked.benchmark)
-    words = _written_out({"model": asked.model, "data": asked.data, **options})
+    words = as_options({"model": asked.model, "data": asked.data, **options})
     command = f"hynet evaluate {name} {shlex.join(words)}"
     with bar() as progress:
         found, files = evaluate(name, models, asked.data, out=asked.out, command=command, progress=progress, **options)
@@ -59,13 +59,13 @@ def run(name: str, asked: Asked[Any]) -> Report:
     return Report(results.markdown(found, terminal_width()) + written, results.summary(found))
 
 
-def _written_out(options: Mapping[str, Any]) -> list[str]:
-    """The options as one would write them."""
+def as_options(options: Mapping[str, Any]) -> list[str]:
+    """Options as words of a command line; what is not given is left out."""
     words = []
     for name, value in options.items():
         flag = f"--{name.replace('_', '-')}"
         if isinstance(value, bool):
-            words += [flag] if value else []
+            words.append(flag if value else f"--no-{flag[2:]}")
         elif isinstance(value, tuple | list):
             words += [flag, *map(str, value)] if value else []
         elif value not in (None, ""):

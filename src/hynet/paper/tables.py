@@ -1,4 +1,4 @@
-"""`hynet reproduce`: the paper's Tables 1 to 5 and its figures of HPatches, as far as the data given allows.
+"""`hynet paper tables`: the paper's Tables 1 to 5 and its figures of HPatches, as far as the data given allows.
 
     DATA/liberty, DATA/notredame, DATA/yosemite     PhotoTour, each as unpacked
     DATA/hpatches-release                           the patch release, or image sequences
@@ -26,10 +26,10 @@ from ..training.configuration import LENGTHS, TrainConfig
 from ..training.recipes import HYNET, RECIPES
 from ..training.sampling import batches_per_epoch, mix
 from ..types import Progress, silent
-from .ablations import runs
-from .ablations.asked import Ablation
-from .ablations.runs import Budget, Tell, Training
-from .ablations.study import ablate
+from . import runs
+from .ablate import ablate
+from .plans import Ablation
+from .runs import Budget, Tell, Training
 
 RIVALS = ("tfeat", "l2net", "hardnet", "doap", "sosnet", "hynet")  # Table 1, without SIFT
 SECOND_ORDER = ("hardnet", "sosnet", "hynet", "hynet-sosr")  # Table 5

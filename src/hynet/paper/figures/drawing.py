@@ -29,7 +29,7 @@ class Sources:
 
     models: Sequence[str] = ("default",)
     data: Path | None = None  # a patch set
-    study: Path | None = None  # where `hynet ablate` has written
+    study: Path | None = None  # where `hynet paper ablate` has written
     batches: int = 100
     progress: Progress = silent
 
@@ -51,7 +51,7 @@ def fig2a(sources: Sources) -> Drawing:
     from ...training.angles import angles
 
     if sources.data is None:
-        raise Missing("needs patches with known partners: `hynet figures --data SET` names a patch set")
+        raise Missing("needs patches with known partners: `hynet paper figures --data SET` names a patch set")
     found = {}
     for model in sources.models:
         descriptor = load(model)
@@ -110,7 +110,7 @@ FIGURES: dict[str, Callable[[Sources], Drawing]] = {
 }
 
 
-def draw(out: Path, sources: Sources, command: str = "hynet figures") -> dict[str, Path | str]:
+def draw(out: Path, sources: Sources, command: str = "hynet paper figures") -> dict[str, Path | str]:
     """Figure -> its SVG, or the sentence why it is not there; out/figures.md has all captions."""
     need("matplotlib", "train", "drawing figures")
     need("torch", "train", "drawing figures")
@@ -143,14 +143,14 @@ def _check(sources: Sources) -> None:
     if sources.data is not None:
         datasets.find_patches(sources.data).load(sources.data, 32, sources.progress)
     if sources.study is not None and not sources.study.is_dir():
-        raise DataNotFound(f"no folder {sources.study}; --study takes the folder that `hynet ablate --out` wrote.")
+        raise DataNotFound(f"no folder {sources.study}; --study takes a folder that `hynet paper ablate --out` wrote.")
     for model in sources.models:
         load(model)
 
 
 def _of_a_study(sources: Sources, study: str, make: Callable[[Mapping[str, Any], str], Drawing]) -> Drawing:
-    """From what `hynet ablate` wrote."""
-    how = f"`hynet ablate {study} ... --out STUDY`, then `hynet figures --study STUDY`"
+    """From what `hynet paper ablate` wrote."""
+    how = f"`hynet paper ablate {study} ... --out STUDY`, then `hynet paper figures --study STUDY`"
     if sources.study is None:
         raise Missing(f"needs a study: {how}")
     path = sources.study / f"{study}.json"
@@ -167,7 +167,7 @@ def _of_a_study(sources: Sources, study: str, make: Callable[[Mapping[str, Any],
         return make(told, f"{budget} ({told['command']})")
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Missing(
-            f"cannot be drawn, since {path} is not as `hynet ablate` writes it; run the study again"
+            f"cannot be drawn, since {path} is not as `hynet paper ablate` writes it; run the study again"
         ) from None
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...errors import need
-from ..ablations.plans import cell_name
+from ..plans import cell_name
 from .style import BLACK, BLUE, CURVES, DASHES, GREEN, MARKERS, ORANGE, RED, Drawing, Missing, panels
 
 if TYPE_CHECKING:

@@ -15,17 +15,17 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from ... import datasets
-from ...errors import BadInput, choose
-from ...losses import LOSSES
-from ...losses.options import options
-from ...runtime import durations, fingerprints
-from ...runtime.files import atomic_write
-from ...runtime.machine import cores
-from ...runtime.pool import in_processes
-from ...runtime.repeating import repeatedly
-from ...training.configuration import LENGTHS, Precision, TrainConfig
-from ...types import Progress, silent
+from .. import datasets
+from ..errors import BadInput, choose
+from ..losses import LOSSES
+from ..losses.options import options
+from ..runtime import durations, fingerprints
+from ..runtime.files import atomic_write
+from ..runtime.machine import cores
+from ..runtime.pool import in_processes
+from ..runtime.repeating import repeatedly
+from ..training.configuration import LENGTHS, Precision, TrainConfig
+from ..types import Progress, silent
 
 TRAINED = "trained.json"
 SHOWN_EVERY = 2.0  # seconds: how far the runs are
@@ -84,7 +84,7 @@ def with_budget(
 
     share: of the steps; a search for the margin takes a quarter.
     """
-    from ...training.tiling import settled  # brings torch
+    from ..training.tiling import settled  # brings torch
 
     pairs = config.pairs_per_batch if own else budget.pairs_per_batch
     steps = max(1, round(share * budget.steps * budget.pairs_per_batch / pairs))
@@ -106,7 +106,7 @@ def _spelt_out(config: TrainConfig) -> TrainConfig:
 
 def place(out: Path, config: TrainConfig, data: Sequence[Path], validate: Path | None = None) -> Path:
     """The folder of a run: other settings or other data, another folder. validate: the set that its log is about."""
-    from ...training.checkpoints import FREE_TO_CHANGE  # brings torch
+    from ..training.checkpoints import FREE_TO_CHANGE  # brings torch
 
     settings = {key: value for key, value in asdict(config).items() if key not in FREE_TO_CHANGE}
     sets = [datasets.find_patches(root).fingerprint(root) for root in data]
@@ -155,9 +155,9 @@ def _trained_some(
 
 
 def train_one(data: Sequence[Path], validate: Path | None, training: Training) -> None:
-    from ...training.loop import Diverged
-    from ...training.tiling import forget_compiled
-    from ...training.train import train
+    from ..training.loop import Diverged
+    from ..training.tiling import forget_compiled
+    from ..training.train import train
 
     forget_compiled()
     told: dict[str, Any] = {"steps": training.steps}
@@ -180,7 +180,7 @@ def _ended(training: Training) -> Ended | None:
 
 
 def _jobs() -> int:
-    from ...training.descriptor import has_gpu
+    from ..training.descriptor import has_gpu
 
     return 1 if has_gpu() else len(cores())
 
@@ -225,7 +225,7 @@ def _kept(trainings: Sequence[Training], called: str) -> Iterator[None]:
 
 def _steps(training: Training) -> int:
     """How far a run is, by the last line of its log."""
-    from ...training import logbook
+    from ..training import logbook
 
     try:
         return max((line["step"] for line in logbook.read(training.out)), default=0)
