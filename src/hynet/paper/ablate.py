@@ -1,4 +1,4 @@
-"""`hynet paper ablate`: search margins, train every row with one budget, score all on the same samples, say what holds."""
+"""`hynet paper ablate`: search margins, train every row with one budget, score all on the same samples, and judge."""
 
 from __future__ import annotations
 
