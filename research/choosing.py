@@ -19,7 +19,7 @@ import h5py
 import numpy as np
 
 import hynet
-from hynet.features.folder import Settings
+from hynet.features.settings import FeatureSettings
 from hynet.sfm import colmap
 from hynet.sfm.colmap.reading import read_model
 
@@ -76,7 +76,7 @@ def main(train: Path, out: Path) -> None:
         scene = out / "stereo" / name
         if scene.exists():
             continue
-        settings = Settings(model="default", max_keypoints=KEYPOINTS)
+        settings = FeatureSettings(model="default", max_keypoints=KEYPOINTS)
         try:
             made = hynet.reconstruct(train / name, out / "models" / name, settings=settings)
             pairs = write_scene(train / name, out / "models" / name, scene)

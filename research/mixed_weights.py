@@ -3,9 +3,9 @@
 Usage: python research/mixed_weights.py OUT.safetensors FILE SHARE [FILE SHARE ...] [--patches SET]
 
 What goes on from trained weights and learns new scenes forgets a little of the old ones: between such weights lies a
-network that is better than each on scenes that none has seen (docs/training-log.md). Shares add up to 1. With --patches
-the mean and variance of the last BatchNorm are measured again, on patches of a training set, without the dropout of
-training, in batches of patches that lie side by side in the set: the variance is that within a scene or two.
+network that is better than each on scenes that none has seen (research/training-log.md). Shares add up to 1. With
+--patches the mean and variance of the last BatchNorm are measured again, on patches of a training set, without dropout,
+in batches of patches that lie side by side in the set: the variance is that within a scene or two.
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ L_B = {"margin_s": 0.9, "margin_d": 1.2, "alpha": 2.0, "gamma": 0.1}
 DIFFERS = {
     "hynet": {},
     "hynet-sosr": {"options": HYNET["options"] | {"sosr": 1.0}},  # train.py --is_sosr: added with weight 1
-    # Ours, measured, as the next: docs/training-log.md.
+    # Ours, measured, as the next: research/training-log.md.
     "hynet-cpu": {
         "start": "orthogonal",
         "gain": 0.6,

@@ -7,7 +7,7 @@ import numpy as np
 from ..types import Array, Features, Matches
 
 ENOUGH = 30  # inliers of upright keypoints; with fewer, turned photos might have more
-TURNED = np.radians(15)  # a first choice; research/turning.py measures inliers over angle
+TURNED = np.radians(15)  # a first choice; studies/turning.py measures inliers over angle
 
 
 def same_orientation(a: Features, b: Features, inliers: Matches) -> bool:

@@ -15,7 +15,7 @@ from ..types import Array, Features, Matches, need_features
 from .settings import THRESHOLDS
 
 # A camera is wrong if the matches support it less than this, relative to the fundamental matrix, which fits any: it is
-# free in two more ways, and fits a few matches or a facade a little better than the true camera: research/cameras.py.
+# free in two more ways, and fits a few matches or a facade a little better than the true camera: studies/cameras.py.
 SUPPORTED = 0.9
 
 Cameras = tuple[Array, Array]  # K of each photo, (3, 3)

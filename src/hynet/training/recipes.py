@@ -66,7 +66,7 @@ TFEAT = replace(
     stretches=30,
     fall=0.8,
 )
-# Chosen by short runs of equal length on real patches, all from HardNet's start: docs/training-log.md has the table.
+# Chosen by short runs of equal length on real patches, all from HardNet's start (research/training-log.md).
 CPU = replace(
     HYNET,
     start="orthogonal",

@@ -19,7 +19,7 @@ AT_ONCE = 512  # keypoints: their patches stay in the cache
 
 SIDE, SUPPORT = 27, 12.0  # pixels and detector sigmas of the patch that is looked at
 BLUR = 2.2  # pixels of that patch, before gradients are taken: one sigma, as SIFT
-# Sigmas of the Gaussian that weighs them. DoG alone would take 2, Key.Net 4: research/orientation.py.
+# Sigmas of the Gaussian that weighs them. DoG alone would take 2, Key.Net 4: studies/orientation.py.
 WINDOW = 3.0
 
 
