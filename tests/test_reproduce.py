@@ -42,7 +42,7 @@ def made(data, tmp_path_factory):
             patch.setattr(reproduction, name, recipes)
         patch.setattr("hynet.paper.plans.MARGINS", {})
         assert main(["paper", "tables", "--data", str(data), "--out", str(out), *SMALL.split()]) == 0
-        patch.setattr(runs, "_train", None)  # whoever trains once more fails
+        patch.setattr(runs, "train_one", None)  # whoever trains once more fails
         assert main(["paper", "tables", "--data", str(data), "--out", str(out), *SMALL.split()]) == 0
     return out
 

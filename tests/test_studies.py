@@ -116,7 +116,7 @@ def test_a_study_writes_its_table_with_the_papers_numbers_differences_and_senten
 def test_a_study_that_has_ended_trains_nothing_and_says_the_same(rivals, sets, capsys, monkeypatch):
     out, _ = rivals
     before = json.loads((out / "rivals.json").read_text())["rows"]
-    monkeypatch.setattr(runs, "_train", None)  # whoever trains now fails
+    monkeypatch.setattr(runs, "train_one", None)  # whoever trains now fails
     assert main(command(sets, "rivals", out)) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["study"] == "rivals"
@@ -128,16 +128,16 @@ def test_a_study_that_has_ended_trains_nothing_and_says_the_same(rivals, sets, c
 def test_studies_in_one_folder_share_their_runs_and_an_interrupted_one_goes_on(rivals, sets, capsys, monkeypatch):
     out, _ = rivals
     trained: list[str] = []
-    train = runs._train
+    train = runs.train_one
 
     def stopped(data, validate, training):
         trained.append(training.name)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(runs, "_train", stopped)
+    monkeypatch.setattr(runs, "train_one", stopped)
     assert main(command(sets, "sosr", out)) == 130
     assert "3 of 4 runs are done; run the same command again to go on." in capsys.readouterr().err
-    monkeypatch.setattr(runs, "_train", train)
+    monkeypatch.setattr(runs, "train_one", train)
     assert main(command(sets, "sosr", out)) == 0
     assert trained == ["HyNet+SOSR, seed 0"]  # HyNet, SOSNet and HardNet are those of `rivals`
     assert list(json.loads(capsys.readouterr().out)["rows"]) == ["HyNet", "HyNet+SOSR", "SOSNet", "HardNet", "SIFT"]
@@ -253,13 +253,13 @@ def test_another_validation_set_chooses_margins_of_its_own_and_trains_no_search_
     write_set(out.parent / "other", 25, seed=7)
     monkeypatch.setattr(plans, "MARGINS", few)
     searched = []
-    train = runs._train
+    train = runs.train_one
 
     def watched(data, validate, training):
         searched.append(training.steps)
         train(data, validate, training)
 
-    monkeypatch.setattr(runs, "_train", watched)
+    monkeypatch.setattr(runs, "train_one", watched)
     before = json.loads((out / "components.json").read_text())["details"]["margins"]
     assert main(command(sets, "components", out, "--validate", str(out.parent / "other"))) == 0
     told = json.loads((out / "components.json").read_text())
@@ -332,7 +332,7 @@ def test_a_run_that_kept_no_weights_is_told_and_moves_no_other_rows_result(sets,
         if training.name == "kept":
             torch.save({}, training.out / "last.pt")
 
-    monkeypatch.setattr(runs, "_train", trained)
+    monkeypatch.setattr(runs, "train_one", trained)
     lost, kept = runs.train_all(trainings, [sets / "train"], jobs=1)
     assert lost.diverged == runs.NOTHING_KEPT
     assert kept == runs.Ended(tmp_path / "kept")
