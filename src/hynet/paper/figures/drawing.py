@@ -143,7 +143,7 @@ def _check(sources: Sources) -> None:
     if sources.data is not None:
         datasets.find_patches(sources.data).load(sources.data, 32, sources.progress)
     if sources.study is not None and not sources.study.is_dir():
-        raise DataNotFound(f"no folder {sources.study}; --study takes a folder that `hynet paper ablate --out` wrote.")
+        raise DataNotFound(f"no folder {sources.study}; --study takes the folder of `hynet paper ablate --out`.")
     for model in sources.models:
         load(model)
 
