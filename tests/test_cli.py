@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 
 import pytest
@@ -43,14 +44,61 @@ def shown(capsys, *args: str) -> str:
 @pytest.mark.parametrize("command", ["match", "extract", "reconstruct"])
 def test_detectors_and_models_are_listed_where_they_are_chosen(command, capsys):
     said = shown(capsys, command)
-    assert "What finds keypoints: dog, keynet, or the path" in said
-    assert "What describes keypoints: default, default-float, light, commercial, default-int8, sift, rootsift" in said
+    assert "Names: dog, keynet. (default: dog)" in said
+    assert "Names: default, default-float, light, commercial, default-int8, sift, rootsift" in said
 
 
 def test_help_of_training_begins_with_the_recipes(capsys):
     said = shown(capsys, "train")
     assert said.index("RECIPE is one of:") < said.index("Example:")
     assert all(f" {name} " in said for name in [*RECIPES, "keynet"])
+
+
+@pytest.mark.parametrize("command", ["match", "reconstruct"])
+def test_short_help_shows_common_options_and_names_the_others(command, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    short = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main([command, "--help-all"])
+    full = capsys.readouterr().out
+    assert len(short.splitlines()) <= 45
+    assert max(len(line) for line in short.splitlines() if "hynet " not in line) <= 80
+    options = [set(re.findall(r"^  (--[a-z-]+)", text, re.MULTILINE)) for text in (short, full)]
+    assert "--model" in options[0] < options[1]
+    named = short.partition(" more options: ")[2]
+    assert all(option[2:] in named.replace("\n", " ") for option in options[1] - options[0])
+    assert len(full.splitlines()) > len(short.splitlines())
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name not in ("train", "evaluate")])
+def test_help_shows_types_as_people_read_them(command, capsys):
+    said = shown(capsys, command)
+    assert said.startswith(f"usage: hynet {command} ")
+    for unreadable in ("None", "(default: )", "{", "default: True"):
+        assert unreadable not in said
+
+
+def test_help_of_a_dataclass_comes_from_its_comments(capsys):
+    said = shown(capsys, "evaluate", "ubc")
+    assert "--data PATH the folder with the benchmark's data" in said
+    said = shown(capsys, "train", "hynet")
+    assert "--schedule constant|linear|cosine|stepwise After the warm-up; linear and cosine end at zero" in said
+    assert "--margin FLOAT of the loss" in said
+
+
+@pytest.mark.parametrize(
+    ("args", "new"),
+    [
+        ("match a.jpg b.jpg --upright", "--upright is now --orientation upright"),
+        ("extract photos --out f.h5 --affine", "--affine is now --shape baumberg"),
+        ("extract photos --out f.h5 --descriptor sift", "--descriptor is now --model"),
+    ],
+)
+def test_a_renamed_option_answers_with_its_new_form(args, new, capsys):
+    assert main(args.split()) == 2
+    assert capsys.readouterr().err.startswith(f"hynet: {new}. ")
 
 
 def test_the_shell_completes_commands_recipes_benchmarks_and_options(capsys, tmp_path):

@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import redirect_stderr
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -64,6 +64,14 @@ RENAMED = {
     "figures": "hynet paper figures",
     "reproduce": "hynet paper tables",
     "bench": "python -m bench NAME (in a clone of the repository)",
+}
+# option that was renamed -> its new forms, of which the first that a command has is named
+RENAMED_OPTIONS = {
+    "--upright": ("--orientation upright",),
+    "--affine": ("--shape baumberg",),
+    "--descriptor": ("--model",),
+    "--workers": ("--jobs",),
+    "--mapping-threads": ("--mapper-threads",),
 }
 
 
@@ -147,33 +155,50 @@ def _call(name: str, args: list[str]) -> Report:
     command = importlib.import_module(f".{name.replace('-', '_')}", __package__)
     if hasattr(command, "main"):  # a command whose options depend on its first argument parses for itself
         return command.main(args)
-    return parse(command.run, args, prog=f"hynet {name}", description=command.__doc__)()
+    common = getattr(command, "COMMON", ())
+    return parse(command.run, args, prog=f"hynet {name}", description=command.__doc__, common=common)()
 
 
-def parse(function: Callable[..., Value], args: list[str], prog: str, description: str | None) -> Callable[[], Value]:
-    """What the arguments ask for, not yet done."""
+def parse(
+    function: Callable[..., Value], args: list[str], prog: str, description: str | None, common: Collection[str] = ()
+) -> Callable[[], Value]:
+    """Return the call that the arguments ask for, not yet made; `common` names the options of the short help."""
 
     @wraps(function)
     def later(*values: Any, **options: Any) -> Callable[[], Value]:
         return partial(function, *values, **options)
 
-    return parse_value(later, args, prog, description)
+    return parse_value(later, args, prog, description, common)
 
 
-def parse_value(asked: Callable[..., Value], args: list[str], prog: str, description: str | None) -> Value:
-    """The arguments as a value of that class. Wrong ones get one sentence, in place of tyro's box."""
+def parse_value(
+    asked: Callable[..., Value], args: list[str], prog: str, description: str | None, common: Collection[str] = ()
+) -> Value:
+    """Return the arguments as a value of that class; wrong ones get one sentence, and --help a page of our own."""
     import tyro
 
-    described = f"{description}\nWith --json: one JSON object on stdout."
+    from .help import HELP, help_text
+
+    if wanted := {*HELP} & {*args}:
+        _say(help_text(asked, prog, description or "", common, everything="--help-all" in wanted))
+        raise SystemExit(0)
     try:
         with redirect_stderr(io.StringIO()):
-            return tyro.cli(asked, args=args, prog=prog, description=described)
-    except SystemExit as stop:
-        if stop.code == 0:
-            raise
+            return tyro.cli(asked, args=list(_plain(asked, args)), prog=prog)
+    except SystemExit:
         from .complaints import complaint
 
         raise BadInput(f"{complaint(asked, args)}. `{prog} --help` shows what there is.") from None
+
+
+def _plain(asked: Any, args: list[str]) -> Iterator[str]:
+    """The arguments with --no-spread as `--spread False`: tyro has no flags with a third state."""
+    from .arguments import arguments
+
+    third = [each for each in arguments(asked) if each.is_flag and each.kind is not bool]
+    values = {flag: (each.name, str(flag == each.name)) for each in third for flag in each.flags}
+    for arg in args:
+        yield from values.get(arg, (arg,))
 
 
 def perhaps(given: str, known: Iterable[str]) -> str:

@@ -14,18 +14,21 @@ from ..features.detectors import DETECTORS
 from ..runtime.pool import Pool, open_pool
 from .progress import announce_dashboard
 
-MODELS = [*models(), *(name for name, row in DESCRIPTORS.items() if not row.learnt)]
-
-Model = Annotated[
-    str, tyro.conf.arg(help=f"What describes keypoints: {', '.join(MODELS)}, or the path of your own weights.")
-]
-Detector = Annotated[
-    str, tyro.conf.arg(help=f"What finds keypoints: {', '.join(DETECTORS)}, or the path of your own Key.Net.")
-]
+Model = Annotated[str, tyro.conf.arg(help="What describes keypoints: a name, or the path of your own weights.")]
+Detector = Annotated[str, tyro.conf.arg(help="What finds keypoints: a name, or the path of your own Key.Net.")]
 Device = Annotated[
     str | None,
     tyro.conf.arg(help="Where the model runs: cpu, cuda, cuda:1, mps. By default a GPU if torch runs it and has one."),
 ]
+
+
+def listed_choices(option: str) -> str:
+    """Names that an option takes, those of plug-ins among them; empty for options without names."""
+    if option == "--detector":
+        return ", ".join(DETECTORS)
+    if option == "--model":
+        return ", ".join([*models(), *(name for name, row in DESCRIPTORS.items() if not row.learnt)])
+    return ""
 
 
 @contextmanager

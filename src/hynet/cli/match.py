@@ -27,6 +27,7 @@ from ..matching.two_photos import match_photos
 from . import Report
 from .choices import Detector, Device, Model
 
+COMMON = ("out", "pairs", "extractor", "detector", "model", "max-keypoints", "matcher", "geometry")
 RIGHT = 2.0  # pixels from the truth within which a match counts as right
 Photos = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[A B]", help_behavior_hint="")]
 

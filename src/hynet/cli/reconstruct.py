@@ -26,6 +26,8 @@ from . import Report
 from .choices import Detector, Device, Model, workers_of
 from .progress import bar
 
+COMMON = ("extractor", "detector", "model", "max-keypoints", "features", "matches", "mapper")
+
 
 def run(
     photos: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
