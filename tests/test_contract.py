@@ -29,7 +29,7 @@ SIGNATURES = {
     "match": "a b ratio",
     "verify": "a b matches geometry",
     "reconstruct": "photos out",
-    "match_photos": "first second",
+    "match_photos": "first second geometry model max_keypoints",
     "draw": "a b matches",
     "train": "recipe data out",
     "localize": "photo map",

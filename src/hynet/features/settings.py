@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack
 
@@ -184,12 +185,20 @@ def from_stored(text: object) -> tuple[FeatureSettings, str | None]:
 
 
 def with_options(*settings: type) -> Callable[[Documented], Documented]:
-    """Decorator that appends the help of settings classes to a docstring, for keyword options taken from them."""
+    """Decorator that shows the fields of settings classes in the signature and docstring, in place of **options."""
 
     def documented(function: Documented) -> Documented:
         own, *options = (inspect.cleandoc(each.__doc__ or "") for each in (function, *settings))
         listed = "".join(each.partition("Args:")[2] for each in options)
         function.__doc__ = f"{own}\n\nOptions:{listed}"
+        signature = inspect.signature(function)
+        given = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
+        named = [
+            inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=each.type)
+            for each in itertools.chain.from_iterable(map(fields, settings))
+            if each.default is not MISSING
+        ]
+        function.__signature__ = signature.replace(parameters=[*given, *named])  # type: ignore[attr-defined]
         return function
 
     return documented
