@@ -1,7 +1,7 @@
 """Reconstructs every training scene, one after the other.
 
     python -m research.scenes hynet DATA OUT [SCENE...] [-- OPTIONS OF hynet reconstruct]
-    python -m research.scenes sift DATA OUT [SCENE...]
+    python -m research.scenes sift DATA OUT [SCENE...] [--like MODELS BY HYNET]
 
 DATA has a folder of photos a scene; OUT gets a folder of the same name with a COLMAP model, and features.h5 unless SIFT
 made it. Without names: all, those of `apart()` first, then small before large. Stopped and run again it goes on;
@@ -78,29 +78,48 @@ def by_hynet(options: list[str]) -> Callable[[Path, Path], int]:
     return make
 
 
-def by_sift(photos: Path, out: Path) -> int:
+def by_sift(like: Path | None = None) -> Callable[[Path, Path], int]:
     """COLMAP's own pipeline with its own settings: SIFT, exhaustive matching, the incremental mapper.
 
-    The largest model, and in it the folders 1, 2, ... of smaller ones.
+    The largest model, and in it the folders 1, 2, ... of smaller ones. Of large scenes only the pairs are matched that
+    were verified for the model of the same name in `like`, if it is given.
     """
-    pycolmap.set_random_seed(0)
-    with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
-        database = Path(scratch) / "database.db"
-        extraction, matching = pycolmap.FeatureExtractionOptions(), pycolmap.FeatureMatchingOptions()
-        mapping = pycolmap.IncrementalPipelineOptions()
-        extraction.use_gpu = matching.use_gpu = False
-        extraction.num_threads = matching.num_threads = mapping.num_threads = 1
-        pycolmap.extract_features(database, photos, extraction_options=extraction)
-        pycolmap.match_exhaustive(database, matching)
-        models = pycolmap.incremental_mapping(database, photos, Path(scratch), mapping)
-        if not models:
-            return 1
-        by_size = sorted(models.values(), key=lambda model: (-model.num_reg_images(), -model.num_points3D()))
-        for number, model in enumerate(by_size):
-            folder = out / str(number) if number else out
-            folder.mkdir(exist_ok=True)
-            model.write(folder)
-    return 0
+
+    def make(photos: Path, out: Path) -> int:
+        pycolmap.set_random_seed(0)
+        with tempfile.TemporaryDirectory(dir=out.parent) as scratch:
+            database = Path(scratch) / "database.db"
+            extraction, matching = pycolmap.FeatureExtractionOptions(), pycolmap.FeatureMatchingOptions()
+            mapping = pycolmap.IncrementalPipelineOptions()
+            extraction.use_gpu = matching.use_gpu = False
+            extraction.num_threads = matching.num_threads = mapping.num_threads = 1
+            pycolmap.extract_features(database, photos, extraction_options=extraction)
+            if like and len(list(photos.iterdir())) >= LAST:
+                pairing = pycolmap.ImportedPairingOptions()
+                pairing.match_list_path = Path(scratch) / "pairs.txt"
+                pairing.match_list_path.write_text(verified(like / out.name / "database.db"))
+                pycolmap.match_image_pairs(database, matching, pairing)
+            else:
+                pycolmap.match_exhaustive(database, matching)
+            models = pycolmap.incremental_mapping(database, photos, Path(scratch), mapping)
+            by_size = sorted(models.values(), key=lambda model: (-model.num_reg_images(), -model.num_points3D()))
+            for number, model in enumerate(by_size):
+                folder = out / str(number) if number else out
+                folder.mkdir(exist_ok=True)
+                model.write(folder)
+        return 0 if by_size else 1
+
+    return make
+
+
+def verified(database: Path) -> str:
+    """Two names a line: the pairs of photos in which geometry was found."""
+    opened = pycolmap.Database.open(database)
+    names = {image.image_id: image.name for image in opened.read_all_images()}
+    numbers, inliers = opened.read_two_view_geometry_num_inliers()
+    opened.close()
+    found = [pycolmap.pair_id_to_image_pair(number) for number, count in zip(numbers, inliers, strict=True) if count]
+    return "".join(f"{names[a]} {names[b]}\n" for a, b in found)
 
 
 def main() -> None:
@@ -109,10 +128,11 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("scenes", nargs="*")
+    parser.add_argument("--like", type=Path, help="models by hynet: of large scenes SIFT matches their pairs only")
     given = sys.argv[1:]
     cut = given.index("--") if "--" in given else len(given)
     asked = parser.parse_args(given[:cut])
-    make = by_sift if asked.what == "sift" else by_hynet(given[cut + 1 :] or list(OPTIONS))
+    make = by_sift(asked.like) if asked.what == "sift" else by_hynet(given[cut + 1 :] or list(OPTIONS))
     loop(asked.data, asked.out, asked.scenes, make)
 
 

@@ -10,7 +10,7 @@ pycolmap = pytest.importorskip("pycolmap")
 
 from research import truth  # noqa: E402
 from research.geometry import load, pairs  # noqa: E402
-from research.scenes import apart, ordered  # noqa: E402
+from research.scenes import apart, ordered, verified  # noqa: E402
 from research.scenes_table import camera_rows, counts, is_split, models  # noqa: E402
 
 SCENES = ("tmbud_022", "tmbud_061", "imc25_et", "imc25_another_et", "bundler_et", "sceaux_castle")
@@ -183,3 +183,14 @@ def test_scene_in_two_models_counts_as_split(tmp_path):
     assert is_split({"models": 2, "registered": 10, "photos": 10})
     assert is_split({"models": 1, "registered": 7, "photos": 10})
     assert not is_split({"models": 1, "registered": 8, "photos": 10})
+
+
+def test_pairs_that_were_verified_are_listed_by_name(tmp_path):
+    with_pairs = pycolmap.Database.open(tmp_path / "database.db")
+    options = pycolmap.SyntheticDatasetOptions()
+    options.num_rigs, options.num_frames_per_rig, options.num_points3D = 1, 3, 60
+    made = pycolmap.synthesize_dataset(options, with_pairs)
+    with_pairs.close()
+    names = sorted(image.name for image in made.images.values())
+    listed = {tuple(sorted(line.split())) for line in verified(tmp_path / "database.db").splitlines()}
+    assert listed == {(names[0], names[1]), (names[0], names[2]), (names[1], names[2])}
