@@ -36,8 +36,8 @@ default_role = "code"  # docstrings write names in single backquotes
 
 doctest_global_setup = """
 import hynet
-from hynet.images.example import sacre_coeur
-noon, evening = sacre_coeur().paths
+from hynet.images.example import example
+noon, evening = example().paths
 """
 
 

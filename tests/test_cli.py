@@ -11,6 +11,7 @@ import pytest
 
 import hynet
 from hynet.cli import COMMANDS, main, terminal_width
+from hynet.images.example import example
 from hynet.training.recipes import RECIPES
 
 
@@ -118,7 +119,7 @@ def test_the_shell_completes_commands_recipes_benchmarks_and_options(capsys, tmp
 
 
 def test_a_log_is_kept_for_those_who_turn_it_on(capsys, tmp_path):
-    photos = [str(path) for path in hynet.images.example.sacre_coeur().paths]
+    photos = [str(path) for path in example().paths]
     log, before = logging.getLogger("hynet"), logging.getLogger("hynet").handlers[:]
     command = ["match", *photos, "--model", "rootsift", "--max-keypoints", "100", "--out", str(tmp_path / "m.png")]
     try:

@@ -12,9 +12,9 @@ import hynet
 from hynet import datasets
 from hynet.benchmarks import BENCHMARKS
 from hynet.cli import main
+from hynet.datasets import synthetic
 from hynet.detectors import DETECTORS
 from hynet.errors import BadWeights, HynetError
-from hynet.images.example import example
 from hynet.matching import MATCHERS
 from hynet.runtime import plugins
 from hynet.runtime.parts import FilePart, open_part
@@ -182,7 +182,7 @@ def parts(outside, monkeypatch):
 
 
 def test_a_detector_and_a_matcher_of_a_package_match_photos(parts):
-    photos = example().photos
+    photos = synthetic.photo_pair(3, (400, 300))[:2]
     options = {"detector": "corners", "model": "rootsift", "orientation": "upright", "max_keypoints": 500}
     found = hynet.match_photos(*photos, matcher="nearby", **options)
     assert DETECTORS["corners"].package == MATCHERS["nearby"].package == "corners"

@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 from typing import Annotated, Literal
 
-import numpy as np
 import tyro
 
 from ..errors import BadInput
@@ -28,7 +27,6 @@ from . import Report
 from .choices import Detector, Device, Model
 
 COMMON = ("out", "pairs", "extractor", "detector", "model", "max-keypoints", "matcher", "geometry")
-RIGHT = 2.0  # pixels from the truth within which a match counts as right
 Photos = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[A B]", help_behavior_hint="")]
 
 
@@ -158,20 +156,10 @@ def run(
         "confidence": None if found.inliers.confidence is None else found.inliers.confidence.round(4).tolist(),
         "picture": str(out),
     }
-    right, note = found.is_inlier, ""
     if pair:
         lines = [f"The example is {pair.about}.", *lines]
-    if pair and pair.error:
-        points = found.points(found.matches)
-        error = pair.error(points[:, :2], points[:, 2:])  # nan where the truth is not known
-        known = int(np.isfinite(error[found.is_inlier]).sum())
-        correct = int((error[found.is_inlier] < RIGHT).sum())
-        right = found.is_inlier & ~(error >= RIGHT)
-        note = f"of {known} whose truth is known, {correct} are right (within {RIGHT:g} px)"
-        lines += [f"{note.capitalize()}."]
-        data |= {"truth": {"known": known, "right": correct}}
     start = time.perf_counter()
-    drawing.save(found.draw(show, right=right, note=note), out)
+    drawing.save(found.draw(show), out)
     seconds = {**found.seconds, "draw": time.perf_counter() - start}
     lines += [f"The picture is {out} ({sum(seconds.values()):.1f} s)."]
     return Report("\n".join(lines), data | {"seconds": {stage: round(spent, 4) for stage, spent in seconds.items()}})

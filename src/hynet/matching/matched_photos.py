@@ -51,15 +51,11 @@ class MatchedPhotos:
         """(K, 4) pixels of matches in the two photos: x1, y1, x2, y2."""
         return np.column_stack(matches.places(*self.features)).astype(np.float64)
 
-    def draw(self, show: Shown = "matches", *, right: Array | None = None, note: str = "") -> Array:
-        """Draw the matches, the keypoints, or the patches that were matched: (H, W, 3) uint8.
-
-        right: (K,) bool, which matches are drawn as right; None: the inliers. note: goes into the caption.
-        """
+    def draw(self, show: Shown = "matches") -> Array:
+        """Draw the matches, the keypoints, or the patches that were matched: (H, W, 3) uint8."""
         from ..images import drawing
         from ..images.patches import cut
 
-        green = self.is_inlier if right is None else right
         keypoints = self.features[0].keypoints, self.features[1].keypoints
         sizes = [each.image_size for each in self.features]
         if show not in ("matches", "keypoints", "patches"):
@@ -71,9 +67,8 @@ class MatchedPhotos:
             counts = " and ".join(str(len(each)) for each in keypoints)
             words = [(f"{counts} keypoints, the strongest shown", drawing.INK)]
             return drawing.keypoints(pictures, keypoints, words, sizes=sizes)
-        caption = self._caption(f"{self.verdict}; {note}" if note else self.verdict)
         if show == "matches":
-            return drawing.matches(pictures, keypoints, self.matches, green, caption, sizes=sizes)
+            return drawing.matches(pictures, keypoints, self.matches, self.is_inlier, self._caption(), sizes=sizes)
         order = np.argsort(self.matches.distances, kind="stable")
         # Evenly from the nearest to the farthest: the nearest alone would all look alike.
         some = order[np.linspace(0, len(order) - 1, min(len(order), PATCHES_SHOWN)).astype(int)]
@@ -81,18 +76,19 @@ class MatchedPhotos:
             cut(photo, points[self.matches.indices[some, side]], self.patch_size, self.support)
             for side, (photo, points) in enumerate(zip(self.photos, keypoints, strict=True))
         )
-        return drawing.patches(first, second, green[some], [*caption, (", nearest first", drawing.FAINT)])
+        caption = [*self._caption(), (", nearest first", drawing.FAINT)]
+        return drawing.patches(first, second, self.is_inlier[some], caption)
 
-    def _caption(self, verdict: str) -> Words:
+    def _caption(self) -> Words:
         """Number of matches, verdict and place; green only where the photos are known to show one place."""
         from ..images import drawing
 
         counted = f"{len(self.matches)} matches, "
         if self.overlap is None:
-            return [(f"{counted}{verdict}; ", drawing.INK), (self.place, drawing.FAINT)]
+            return [(f"{counted}{self.verdict}; ", drawing.INK), (self.place, drawing.FAINT)]
         if self.overlap < UNCLEAR[1]:
-            return [(f"{self.place}: ", drawing.RED), (f"{counted}{verdict}", drawing.FAINT)]
-        return [(counted, drawing.INK), (verdict, drawing.GREEN)]
+            return [(f"{self.place}: ", drawing.RED), (f"{counted}{self.verdict}", drawing.FAINT)]
+        return [(counted, drawing.INK), (self.verdict, drawing.GREEN)]
 
     def save(self, path: str | Path, show: Shown = "matches") -> None:
         """Save the picture as PNG, JPEG or WebP, by the ending of the name."""

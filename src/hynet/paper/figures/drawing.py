@@ -13,7 +13,7 @@ import numpy as np
 from ... import datasets, images
 from ...errors import BadInput, DataNotFound, need
 from ...images import patches
-from ...images.example import sacre_coeur
+from ...images.example import example
 from ...runtime.files import atomic_write, make_folder
 from ...types import Array, Progress, silent
 from . import gradients, measured
@@ -39,7 +39,7 @@ def fig1(sources: Sources) -> Drawing:
     from ...features.descriptors.loading import network
     from ...features.detectors import open_detector
 
-    photo = images.read(sacre_coeur().paths[0])
+    photo = images.read(example().paths[0])
     keypoints = open_detector("dog", max_keypoints=KEYPOINTS, upright=True)(photo)
     raw = network(_first_network(sources.models)).raw(patches.cut(photo, keypoints)).astype(np.float64)
     x, y = _readable(raw)
