@@ -32,7 +32,7 @@ from scale_tables import write_tables
 from scene_folders import photos_by_name, scene_of
 
 from hynet import images
-from hynet.features.collecting import extract_collection
+from hynet.features.folder import extract_collection
 from hynet.features.hloc_file import read_h5
 from hynet.features.settings import FeatureSettings, from_stored
 from hynet.runtime.arrays import read_npz

@@ -19,9 +19,9 @@ import pytest
 
 import poison
 from hynet.errors import BadInput
-from hynet.features import collecting
-from hynet.features.collecting import extract_collection
+from hynet.features import folder
 from hynet.features.extractors import EXTRACTORS
+from hynet.features.folder import extract_collection
 from hynet.features.settings import FeatureSettings
 from hynet.runtime import dask_pool
 from hynet.runtime import pool as pools
@@ -46,8 +46,8 @@ def site(tmp_path_factory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(site)
         patch.setitem(EXTRACTORS, "touchy", FilePart("poison:Touchy"))
-        patch.setattr(collecting, "SHARD", 8)
-        patch.setattr(collecting, "TOGETHER", 4)
+        patch.setattr(folder, "SHARD", 8)
+        patch.setattr(folder, "TOGETHER", 4)
         yield site
 
 
@@ -246,7 +246,7 @@ connect = dask_pool.DaskPool._connect
 
 @pytest.mark.slow
 def test_photos_that_hang_or_eat_memory_are_quarantined(dask, photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(collecting, "TOGETHER", 2)
+    monkeypatch.setattr(folder, "TOGETHER", 2)
     poisoned = shutil.copytree(photos, tmp_path / "photos")
     shutil.copy(photos / "00.png", poisoned / "hangs.png")
     shutil.copy(photos / "00.png", poisoned / "eats.png")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -21,14 +23,14 @@ from hynet import images
 from hynet.cli import main, progress
 from hynet.errors import BadData, BadInput, DataNotFound, UnreadableImage
 from hynet.evaluation.methods import Setting, open_methods
-from hynet.features import collecting
-from hynet.features.collecting import extract_collection
+from hynet.features import folder as features_folder
+from hynet.features.addresses import fetched, find_addresses
 from hynet.features.collection import IndexRow, read_index, write_rows
 from hynet.features.extractors import open_extractor
-from hynet.features.folder import extract_all
+from hynet.features.folder import extract_all, extract_collection
 from hynet.features.hloc_file import h5_fingerprints, h5_names, read_h5
-from hynet.features.manifest import fetched, find_addresses
 from hynet.features.settings import FeatureSettings
+from hynet.features.shards import part_of
 from hynet.runtime.pool import open_pool
 from test_features import write_photos
 
@@ -57,7 +59,7 @@ def made(photos, cluster, tmp_path_factory) -> Path:
     """Two shards of four, the last of them not full."""
     out = tmp_path_factory.mktemp("made") / "collection"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(collecting, "SHARD", 4)
+        patch.setattr(features_folder, "SHARD", 4)
         done = extract_collection([photos], out, SETTINGS, cluster=cluster)
     assert (done.photos, done.new, done.shards) == (6, 6, 2)
     assert list(done.unreadable) == ["broken.jpg"]
@@ -91,8 +93,8 @@ def test_the_index_says_where_every_photo_is_and_the_shards_are_hlocs_layout(mad
 
 
 def test_the_same_bytes_whatever_the_number_of_workers(made, photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(collecting, "SHARD", 4)
-    monkeypatch.setattr(collecting, "TOGETHER", 3)
+    monkeypatch.setattr(features_folder, "SHARD", 4)
+    monkeypatch.setattr(features_folder, "TOGETHER", 3)
     with open_pool("local", workers=1) as alone:
         extract_collection([photos], tmp_path / "again", SETTINGS, cluster=alone)
     assert files(tmp_path / "again") == files(made)
@@ -114,35 +116,36 @@ def test_a_second_run_redoes_nothing_and_new_photos_get_shards_of_their_own(made
 
 
 def test_a_run_that_was_stopped_goes_on_with_what_is_done(made, photos, cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(collecting, "SHARD", 4)
-    monkeypatch.setattr(collecting, "TOGETHER", 1)
+    monkeypatch.setattr(features_folder, "SHARD", 4)
+    monkeypatch.setattr(features_folder, "TOGETHER", 1)
 
     def stop(done, total, what):
-        if done == 5:
+        if done == 5 and what.endswith(".png"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), open_pool("local", workers=1) as elsewhere:
         extract_collection([photos], tmp_path / "out", SETTINGS, cluster=elsewhere, progress=stop)
     status = read_index(tmp_path / "out" / "index.parquet")["status"]
     assert "waiting" in status
-    told: dict[str, list[int]] = {}
+    told: list[int] = []
 
     def listen(done, total, what):
-        told.setdefault(what, []).append(done)
+        if what != "checking":
+            told.append(done)
 
     extract_collection([photos], tmp_path / "out", SETTINGS, cluster=cluster, progress=listen)
-    assert min(told["extracting"][1:], default=7) > 4
+    assert min(told, default=7) > 4
     assert files(tmp_path / "out") == files(made)
 
 
 def test_a_photo_that_has_left_the_list_does_not_keep_its_shard_from_being_finished(
     made, photos, cluster, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(collecting, "TOGETHER", 1)
+    monkeypatch.setattr(features_folder, "TOGETHER", 1)
     fewer, out = shutil.copytree(photos, tmp_path / "photos"), tmp_path / "out"
 
     def stop(done, total, what):
-        if done == 2:
+        if done == 2 and what.endswith(".png"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), open_pool("local", workers=1) as elsewhere:
@@ -177,7 +180,7 @@ def replace_keeping_size_and_time(photo: Path, content: bytes) -> None:
 def changed(photos, made, cluster, tmp_path, monkeypatch) -> tuple[Path, Path, dict[str, bytes]]:
     """A copy of the photos of which two have changed, one of them a broken one that was mended; a collection of how
     they were; and the files of one that is made from scratch."""
-    monkeypatch.setattr(collecting, "SHARD", 4)
+    monkeypatch.setattr(features_folder, "SHARD", 4)
     now = shutil.copytree(photos, tmp_path / "now")
     large, small = sorted(now.glob("*.png"), key=lambda path: -path.stat().st_size)[:2]
     replace_keeping_size_and_time(large, small.read_bytes())
@@ -204,18 +207,18 @@ def test_a_run_that_is_stopped_while_it_replaces_photos_goes_on_with_those_that_
     changed, photos, cluster, tmp_path, monkeypatch
 ):
     now, copy, fresh = changed
-    monkeypatch.setattr(collecting, "TOGETHER", 2)
-    later = shutil.copytree(now, tmp_path / "later")
+    monkeypatch.setattr(features_folder, "TOGETHER", 2)
+    later, part = shutil.copytree(now, tmp_path / "later"), part_of(copy / ".parts" / "00000", "0.png")
     for name in ("0.png", "1.png", "2.png"):
         shutil.copy(photos / "below" / "5.png", now / name)  # as they are only while the run is stopped
 
     def stop(done, total, what):
-        if what == "extracting" and (copy / ".parts" / "00000" / "000.h5").exists():
+        if part.exists():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt), open_pool("local", workers=1) as elsewhere:
         extract_collection([now], copy, SETTINGS, cluster=elsewhere, progress=stop)
-    assert (copy / ".parts" / "00000" / "000.h5").exists()
+    assert part.exists()
     extract_collection([later], copy, SETTINGS, cluster=cluster)
     assert files(copy) == fresh
 
@@ -334,7 +337,7 @@ def test_a_bucket_is_listed_and_read_by_folder_pattern_and_list(photos):
 
 
 def test_a_list_on_a_web_server_becomes_a_collection(made, server, cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(collecting, "SHARD", 4)
+    monkeypatch.setattr(features_folder, "SHARD", 4)
     address, folder = server
     names = ["0.png", "1.png", f"{address}/2.png", f"file://{folder}/below/5.png", "gone.png"]
     (folder / "list.csv").write_text("path,name\n" + "".join(f"{name},{Path(name).name}\n" for name in names))
@@ -438,6 +441,41 @@ def test_the_command_writes_a_collection_where_out_is_a_folder(photos, tmp_path,
     lines = [json.loads(line) for line in said.err.splitlines()]
     assert lines[-1]["done"] == lines[-1]["total"] == 7
     assert set(lines[-1]) == {"step", "done", "total", "seconds", "left"}
+
+
+EXTRACT = "--model rootsift --max-keypoints 20 --jobs 1"  # the orientation is not known until photos were looked at
+
+
+@pytest.mark.parametrize("out", ["c/", "c"])
+def test_a_collection_of_which_only_the_lock_was_written_is_begun_anew(photos, tmp_path, out):
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / ".lock").touch()
+    assert main(f"extract {photos} --out {tmp_path}/{out} {EXTRACT}".split()) == 0
+    assert len(h5_names(tmp_path / "c")) == 6
+
+
+@pytest.mark.parametrize("seconds", [None, 0.5])
+def test_a_collection_that_was_killed_at_once_is_gone_on_with(photos, tmp_path, seconds):
+    command = f"extract {photos} --out {tmp_path}/c/ {EXTRACT}".split()
+    run = subprocess.Popen([sys.executable, "-m", "hynet", *command], stderr=subprocess.DEVNULL)
+    started = time.monotonic()
+    while time.monotonic() < started + seconds if seconds else not (tmp_path / "c" / ".lock").exists():
+        time.sleep(0.001)
+    run.kill()
+    run.wait()
+    assert main(command) == 0
+    assert len(h5_names(tmp_path / "c")) == 6
+
+
+def test_settings_are_written_before_the_photos_are_looked_at(photos, tmp_path):
+    def stop(done, total, what):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), open_pool("local", workers=1) as pool:
+        extract_collection([photos], tmp_path / "c", replace(SETTINGS, orientation="auto"), cluster=pool, progress=stop)
+    assert json.loads((tmp_path / "c" / "settings.json").read_text())["orientation"] == "auto"
+    assert main(f"extract {photos} --out {tmp_path}/c --model rootsift --max-keypoints 40 --jobs 1".split()) == 0
+    assert json.loads((tmp_path / "c" / "settings.json").read_text())["orientation"] in ("upright", "gradient")
 
 
 def test_a_wrong_path_in_a_list_is_told_by_the_exit_code_and_costs_the_other_photos_nothing(photos, tmp_path, capsys):

@@ -56,7 +56,7 @@ def write_collection(folder: Path, photos: dict[str, np.ndarray], size: int = 20
             (folder / shard).with_suffix(".parquet"),
             [IndexRow(name, shard, 200, name, "done") for name in shards[shard]],
         )
-    write_index(folder, shards.items())
+    write_index(folder, shards)
     return folder
 
 

@@ -24,8 +24,9 @@ from hynet.cli import main
 from hynet.datasets import downloads, sequences
 from hynet.errors import BadData, BadInput, BadWeights, HynetError, UnreadableImage
 from hynet.features import calibrated
-from hynet.features.folder import PART, FeatureSettings, extract_all
+from hynet.features.folder import FeatureSettings, extract_all
 from hynet.features.hloc_file import h5_names, read_h5
+from hynet.features.shards import part_of
 from hynet.matching.nearest import match
 from hynet.matching.verification import verify
 from hynet.runtime.arrays import read_npz
@@ -305,7 +306,7 @@ def test_an_empty_part_and_a_name_that_is_not_utf8_stop_nobody(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         extract_all(tmp_path / "photos", out, ROOTSIFT, progress=cut_off)
-    (tmp_path / "features.h5.parts" / f"a.png{PART}").write_bytes(b"")
+    part_of(tmp_path / "features.h5.parts", "a.png").write_bytes(b"")
     done = extract_all(tmp_path / "photos", out, ROOTSIFT)
     assert h5_names(out) == ["a.png"]
     assert list(done.unreadable.values()) == [f"{tmp_path}/photos/\\udcff.png has a name that is not UTF-8; rename it."]
@@ -317,10 +318,12 @@ def test_parts_of_photos_that_were_not_asked_for_wait_for_who_asks(tmp_path):
     out = tmp_path / "features.h5"
 
     def cut_off(done: int, total: int, what: str) -> None:
-        raise KeyboardInterrupt
+        if what == "0.png":
+            raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        extract_all(tmp_path / "photos", out, ROOTSIFT, progress=cut_off)  # 0.png is done
+        extract_all(tmp_path / "photos", out, ROOTSIFT, progress=cut_off)
+    assert part_of(tmp_path / "features.h5.parts", "0.png").exists()
     extract_all(tmp_path / "photos" / "1.png", out, ROOTSIFT)
     assert h5_names(out) == ["1.png"]
     assert extract_all(tmp_path / "photos", out, ROOTSIFT).new == 1
@@ -333,10 +336,10 @@ def test_parts_with_damaged_settings_are_named_and_kept(tmp_path, content):
     parts = tmp_path / "features.h5.parts"
     parts.mkdir()
     (parts / "settings.json").write_bytes(content)
-    (parts / f"a.png{PART}").write_bytes(b"hours of work")
+    part_of(parts, "a.png").write_bytes(b"hours of work")
     with pytest.raises(BadInput, match=r"features\.h5\.parts was .*--overwrite"):
         extract_all(photo_file(tmp_path / "photos" / "a.png"), tmp_path / "features.h5", ROOTSIFT)
-    assert (parts / f"a.png{PART}").read_bytes() == b"hours of work"
+    assert part_of(parts, "a.png").read_bytes() == b"hours of work"
 
 
 def spoil_zip(path: Path, at: int, value: int) -> None:

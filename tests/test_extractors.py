@@ -18,8 +18,8 @@ from hynet.errors import BadData, BadInput, BadWeights, UnknownName
 from hynet.features import calibrated, hloc_file
 from hynet.features.calibrated import Calibration
 from hynet.features.extractors import EXTRACTORS, find_extractor, open_extractor
+from hynet.features.extractors.patchwise import extract_with_mask
 from hynet.features.folder import extract_all
-from hynet.features.masking import extract_unmasked
 from hynet.features.models import shipped
 from hynet.features.settings import FeatureSettings
 from hynet.matching import MATCHERS, open_matcher
@@ -242,10 +242,10 @@ def test_a_mask_holds_for_every_extractor(photos):
     mask = np.zeros(SIZE[::-1], np.uint8)
     mask[:, :160] = 255
     extract = open_extractor("opencv-sift")
-    whole, half = extract(photos / "a.png"), extract_unmasked(extract, photos / "a.png", mask)
+    whole, half = extract(photos / "a.png"), extract_with_mask(extract, photos / "a.png", mask)
     assert 0 < len(half) == (np.rint(whole.keypoints.xy[:, 0]) < 160).sum() < len(whole)
     with pytest.raises(BadInput, match="30 x 20 pixels and its photo 320 x 240"):
-        extract_unmasked(extract, photos / "a.png", mask[:20, :30])
+        extract_with_mask(extract, photos / "a.png", mask[:20, :30])
 
 
 # --- features files ---

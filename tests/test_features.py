@@ -23,8 +23,9 @@ from hynet.errors import BadData, BadInput, UnknownName
 from hynet.features.extractors.patchwise import Extractor
 from hynet.features.folder import extract_all, name_photos
 from hynet.features.hloc_file import columns, h5_names, read_h5
+from hynet.features.rotation_check import SAMPLING
 from hynet.features.settings import FeatureSettings
-from hynet.features.standing import LOOKING
+from hynet.features.shards import PART
 from hynet.types import Keypoints
 
 ROOTSIFT = FeatureSettings(model="rootsift", max_keypoints=60)
@@ -226,7 +227,7 @@ def test_unreadable_photos_are_listed_and_the_others_done_by_several_processes(t
     result = extract_all(
         photos, tmp_path / "f.h5", ROOTSIFT, jobs=2, progress=lambda done, total, what: steps.append((done, what))
     )
-    seen = [done for done, what in steps if what != LOOKING]
+    seen = [done for done, what in steps if what != SAMPLING]
     assert list(result.unreadable) == ["broken.png", "empty.jpg"]
     assert "empty" in result.unreadable["empty.jpg"]
     assert seen == [1, 2, 3, 4, 5, 6]
@@ -247,14 +248,14 @@ def test_a_killed_run_loses_nothing_leaves_nobody_behind_and_is_taken_up(tmp_pat
         "    extract_all(sys.argv[1], sys.argv[2], FeatureSettings(model='rootsift', max_keypoints=60), jobs=2)\n"
     )
     # The workers hold the other end of this pipe, so that it closes when the last of them is gone.
-    run = subprocess.Popen([sys.executable, script, photos, tmp_path / "f.h5"], stdout=subprocess.PIPE)
+    run = subprocess.Popen([sys.executable, script, photos, tmp_path / "f.h5"], stderr=subprocess.PIPE)
     parts = tmp_path / "f.h5.parts"
     deadline = time.monotonic() + 60
-    while len(list(parts.glob("*.part.npz"))) < 3 and time.monotonic() < deadline:
+    while len(list(parts.glob(f"*{PART}"))) < 3 and time.monotonic() < deadline:
         time.sleep(0.005)
     run.kill()
     run.communicate(timeout=30)
-    finished = list(parts.glob("*.part.npz"))
+    finished = list(parts.glob(f"*{PART}"))
     assert 3 <= len(finished) < 40
     done_again: list[str] = []
     result = extract_all(

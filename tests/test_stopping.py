@@ -73,7 +73,7 @@ def test_extract_stops_soon_and_goes_on(one_slow, tmp_path, by, code, jobs):
     out = tmp_path / "features.h5"
     command = ["extract", str(one_slow), "--out", str(out), "--jobs", str(jobs), "--model", "rootsift"]
     command += ["--max-keypoints", "100", "--orientation", "upright"]
-    ended = stop(command, by, lambda: any(tmp_path.glob("features.h5.parts/*.part.npz")))
+    ended = stop(command, by, lambda: any(tmp_path.glob("features.h5.parts/*.part.h5")))
     assert ended.returncode == code
     last = ended.stderr.splitlines(keepends=True)[-1]  # on a busy machine, progress was told before
     assert last.startswith("hynet: stopped; the features of ")

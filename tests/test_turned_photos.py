@@ -13,8 +13,8 @@ import hynet
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
 from hynet.features.folder import extract_all
+from hynet.features.rotation_check import PhotoSample, are_rotated, orientation_of, sample_all
 from hynet.features.settings import FeatureSettings
-from hynet.features.standing import Seen, are_turned, better_oriented, orientation_of
 from hynet.matching.turning import turn
 
 SETTINGS = {"model": "rootsift", "max_keypoints": 600, "geometry": "homography"}
@@ -57,22 +57,22 @@ def test_the_turn_between_points_is_found():
 @pytest.mark.parametrize("model", ["default", "light"])
 def test_a_collection_that_stands_is_told_from_one_with_a_turned_photo(scene, model):
     photos = [*scene.photos]
-    assert not are_turned(photos, model)
+    assert not are_rotated(sample_all(photos, model))
     steps: list[tuple[int, int]] = []
     assert orientation_of(photos, model, lambda done, total, _: steps.append((done, total))) == "upright"
     assert steps == [(k, len(photos)) for k in range(1, len(photos) + 1)]
     assert orientation_of(photos[:1], model) == "gradient"  # nothing is known of what it will be matched with
     for quarters in (1, 2, 3):
         photos[2] = np.ascontiguousarray(np.rot90(scene.photos[2], quarters))
-        assert are_turned(photos, model)
+        assert are_rotated(sample_all(photos, model))
     noise = [np.random.default_rng(k).integers(0, 256, (200, 200), np.uint8) for k in range(3)]
-    assert not are_turned(noise, model)
+    assert not are_rotated(sample_all(noise, model))
 
 
 @pytest.mark.parametrize("model", ["default", "light"])
 def test_a_collection_whose_photos_lean_a_little_each_counts_as_turned(scene, model):
-    assert are_turned([turned(scene.photos[0], degrees) for degrees in (0, 12, 24)], model)
-    assert not are_turned([turned(scene.photos[0], degrees) for degrees in (0, 3, 6)], model)
+    assert are_rotated(sample_all([turned(scene.photos[0], degrees) for degrees in (0, 12, 24)], model))
+    assert not are_rotated(sample_all([turned(scene.photos[0], degrees) for degrees in (0, 3, 6)], model))
 
 
 def test_photos_that_do_not_show_how_they_are_turned_are_oriented_where_that_matches_better():
@@ -88,14 +88,14 @@ def test_photos_that_do_not_show_how_they_are_turned_are_oriented_where_that_mat
         mine[:matching] = alike[:matching] + 0.1 * random.normal(size=(matching, 128))
         return unit(mine)
 
-    def photos(oriented: int, upright: int) -> list[Seen]:
+    def photos(oriented: int, upright: int) -> list[PhotoSample]:
         """Three with so many matches, which agree on no change of angle."""
         angles = random.uniform(-np.pi, np.pi, (3, len(alike)))
-        return [Seen(described(oriented), angle, described(upright)) for angle in angles]
+        return [PhotoSample(described(oriented), angle, described(upright)) for angle in angles]
 
-    assert better_oriented(photos(oriented=40, upright=10))
-    assert not better_oriented(photos(oriented=10, upright=40))
-    assert not better_oriented(photos(oriented=22, upright=20)), "two matches a pair may be chance"
+    assert are_rotated(photos(oriented=40, upright=10))
+    assert not are_rotated(photos(oriented=10, upright=40))
+    assert not are_rotated(photos(oriented=22, upright=20)), "two matches a pair may be chance"
 
 
 def test_extract_settles_the_orientation_once_for_a_collection(scene, tmp_path):

@@ -190,7 +190,7 @@ def _phototour(folder: Path) -> None:
 
 
 def _any_kind(content: bytes, rng: Rng) -> bytes:
-    """By what the file looks like."""
+    """By what the file sample_all like."""
     if content[:1] in (b"{", b"["):
         return mutations.json_text(content, rng)
     return (mutations.binary if b"\0" in content[:200] else mutations.text)(content, rng)
@@ -452,14 +452,14 @@ def _read_results(folder: Path) -> Any:
 
 def _part(folder: Path) -> None:
     from hynet.features.folder import Settings, extract_all
-    from hynet.features.standing import LOOKING
+    from hynet.features.rotation_check import SAMPLING
 
     (folder / "photos").mkdir()
     for k in range(2):
         (folder / "photos" / f"{k}.png").write_bytes(_bytes(Image.fromarray(_photo(seed=k)), "PNG"))
 
     def cut_off(count: int, total: int, what: str) -> None:
-        if what != LOOKING:
+        if what != SAMPLING:
             raise KeyboardInterrupt
 
     with contextlib.suppress(KeyboardInterrupt):

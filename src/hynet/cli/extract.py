@@ -17,8 +17,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from ..errors import BadInput
-from ..features.collecting import WATCHDOG, Collected, extract_collection
-from ..features.folder import extract_all
+from ..features.folder import WATCHDOG, Extracted, extract_all, extract_collection, is_begun
 from ..features.settings import FeatureSettings
 from ..runtime.machine import cores
 from ..runtime.pool import open_pool
@@ -126,11 +125,11 @@ def _is_folder(out: str) -> bool:
     """Whether a collection is meant; a folder of other things, given without a slash, is a mistake."""
     path = Path(out)
     if path.exists():
-        return out.endswith("/") or (path / "settings.json").exists()
+        return out.endswith("/") or is_begun(path)
     return out.endswith("/") or not path.suffix
 
 
-def _told(done: Collected, out: str) -> Report:
+def _told(done: Extracted, out: str) -> Report:
     lines = [f"{out} holds the features of {done.photos} photos in {done.shards} shards, {done.new} of them new."]
     for wrong, said in ((done.unreadable, "could not be read"), (done.quarantined, "were quarantined")):
         if wrong:

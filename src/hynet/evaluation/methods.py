@@ -17,15 +17,15 @@ import numpy as np
 from .. import geometry, images, types
 from .. import matching as matchers
 from ..errors import BadData, BadInput
-from ..features import detectors, extractors, models, standing
+from ..features import detectors, extractors, models, rotation_check
 from ..features.calibrated import saved
 from ..features.collection import is_collection, known_by
 from ..features.detectors import DETECTORS
 from ..features.extractors import PhotoExtractor, find_extractor, open_extractor, patchwise
 from ..features.extractors.patchwise import Extractor, network_of_shape
 from ..features.hloc_file import FeaturesFile
+from ..features.rotation_check import orientation_of
 from ..features.settings import usual_shape
-from ..features.standing import orientation_of
 from ..images import patches
 from ..matching import Matcher, open_matcher
 from ..runtime import cache, fingerprints
@@ -174,7 +174,7 @@ def _turned(photos: Sequence[Path]) -> dict[Path, str]:
 
     def orientation(some: Sequence[Path]) -> str:
         of = {"what": "turned", "photos": [fingerprints.content(photo) for photo in some]}
-        of |= {"code": fingerprints.code(standing, *DETECTION, patches)}
+        of |= {"code": fingerprints.code(rotation_check, *DETECTION, patches)}
         return "gradient" if cache.array(of, lambda: np.array(orientation_of(some) == "gradient")) else "upright"
 
     found = {folder: orientation(sorted(some)) for folder, some in folders.items()}

@@ -91,14 +91,14 @@ def write_rows(path: Path, rows: Iterable[IndexRow]) -> None:
         need("pyarrow.parquet", "cluster", "a collection").write_table(_table(rows), temporary)
 
 
-def write_index(folder: Path, shards: Iterable[tuple[str, list[str]]]) -> None:
+def write_index(folder: Path, shards: Mapping[str, Iterable[str]]) -> None:
     """The rows of all shards, those of unfinished ones as waiting; never all in memory.
 
-    shards: each with the names of its photos.
+    shards: name -> its photos.
     """
     parquet = need("pyarrow.parquet", "cluster", "a collection")
     with atomic_write(folder / INDEX) as temporary, parquet.ParquetWriter(temporary, _schema()) as index:
-        for shard, names in shards:
+        for shard, names in shards.items():
             rows = (folder / shard).with_suffix(".parquet")
             if (folder / shard).exists():
                 index.write_table(_read_table(rows))

@@ -1,46 +1,53 @@
-"""Many photos -> one features file. Survives a kill at any moment, resumes, and uses several processes."""
+"""Many photos -> features, in one file or in a collection of files: one loop, which can be stopped at any moment.
+
+A file is a collection of one shard. The settings are written before anything else, so that every later run knows
+whether it may go on; neither the number of processes nor what befell them shows in the result.
+"""
 
 from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Generator, Iterable, Mapping, Sequence, Set
-from contextlib import closing
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-import h5py
-import numpy as np
-
 from .. import images
-from ..errors import BadInput, UnreadableImage
+from ..errors import BadInput, HynetError, need, plural
 from ..runtime import fingerprints
-from ..runtime.arrays import read_npz
-from ..runtime.files import as_path, atomic_write
+from ..runtime.files import as_path, atomic_write, make_folder
 from ..runtime.locks import exclusive_lock
-from ..runtime.pool import in_processes
+from ..runtime.machine import cores
+from ..runtime.pool import Batch, Failed, InProcess, Pool, open_pool, run_batches
 from ..types import Progress, silent
-from .descriptors.loading import models
-from .detectors import DETECTORS
+from .addresses import find_addresses
+from .collection import INDEX, SHARD, read_index, write_index
 from .extractors import PhotoExtractor
-from .extractors.patchwise import Extractor, network_of_shape
-from .hloc_file import columns, h5_names, open_features, reading, write_settings
-from .masking import extract_unmasked
+from .extractors.patchwise import Extractor
+from .hloc_file import h5_names, open_features, reading
+from .rotation_check import SAMPLING, are_rotated, sampling_model, some_of
 from .settings import ORIENTATIONS, FeatureSettings, stored_settings
-from .standing import looking_model, orientation_of
+from .shards import PART, SAMPLE, ExtractionSpec, ListedPhoto, Shard, weights_of
+from .todo import Listed, Todo, find_changed, work
 
 _LOG = logging.getLogger(__name__)
-PART = ".part.npz"  # no temporary file of `whole` ends like this
+
+TOGETHER = 16  # photos of a collection in a batch at most: what a worker that is killed loses
+WATCHDOG = 60.0  # seconds that a photo of a collection may take
+SETTINGS = "settings.json"
 
 
 @dataclass(frozen=True)
 class Extracted:
-    """What became of the photos: all in the file, those of this run, and why some could not be read."""
+    """What is in a file or a collection now."""
 
-    photos: int
-    new: int
-    unreadable: Mapping[str, str]  # name -> sentence
+    photos: int  # with features
+    new: int  # of this run
+    unreadable: Mapping[str, str]  # photo -> why, of the photos of the list
+    quarantined: Mapping[str, str] = field(default_factory=dict)  # photo -> what became of its worker
+    shards: int = 1
 
 
 def extract_all(
@@ -53,79 +60,289 @@ def extract_all(
     overwrite: bool = False,
     progress: Progress = silent,
 ) -> Extracted:
-    """Features of every photo into `out`, one group a photo; those of photos that have not changed are kept.
-
-    HDF5 files do not survive a crash while they are written. So every photo becomes a small file of its own in
-    `out`.parts, and `out` is put together whole at the end: what was done is never lost.
+    """Extract features of every photo into the file `out`, one group per photo; those of unchanged photos are kept.
 
     photos: photos and folders of them, or name -> photo.
-    extract: what the settings stand for, by who has it open already.
+    extract: the extractor of these settings, if it is open already.
     overwrite: replace features that were made with other settings, instead of refusing.
     """
     out = images.home(as_path(out, "the features file"))
     if out.is_dir():
         raise BadInput(f"{out} is a folder; give the name of a file in it, such as {out / 'features.h5'}.")
+    settings = settings or FeatureSettings()
     with exclusive_lock(out):
-        return _extract_all(photos, out, settings or FeatureSettings(), jobs, extract, overwrite, progress)
+        named, unnamed = _with_names(name_photos(photos))
+        masks = find_masks(settings.mask, named)
+        extract = extract or settings.open_extractor()  # a wrong name is told here, before anything is written
+        sink, addresses = _File(out), {name: str(photo) for name, photo in named.items()}
+        with _pool(jobs, len(named)) as pool:
+            spec = _settled(sink, addresses, settings, extract, pool, overwrite=overwrite, progress=progress)
+            listed = Listed(sink.shards(addresses), addresses, masks)
+            retry = find_changed(InProcess(), listed, silent)
+            kept = listed.held_by(out.name) - {name for each in retry.values() for name in each.changed}
+            todo = Todo(listed, retry, spec, together=1)
+            _LOG.info("%s: %d kept", plural(len(named), "photo"), todo.finished)
+            try:
+                work(pool, todo, progress)
+            except KeyboardInterrupt as stop:
+                stop.add_note(f"the features of {todo.finished} of {len(named)} photos are kept")
+                raise
+        if not any(sink.parts.glob(f"*{PART}")):
+            shutil.rmtree(sink.parts)
+        failed = dict(sorted((unnamed | todo.failed).items()))
+        new = (
+            {name for name in h5_names(out) if name in named and name not in kept | failed.keys()}
+            if out.exists()
+            else set()
+        )
+        if not kept and not new:
+            raise BadInput(f"none of the {len(named)} photos could be read: {next(iter(failed.values()))}")
+        return Extracted(len(kept) + len(new), len(new), failed)
 
 
-def _extract_all(
-    photos: str | Path | Sequence[str | Path] | Mapping[str, Path],
-    out: Path,
+def extract_collection(
+    photos: Sequence[str | Path],
+    out: str | Path,
+    settings: FeatureSettings | None = None,
+    *,
+    cluster: Pool,
+    watchdog: float = WATCHDOG,
+    recheck: bool = True,
+    overwrite: bool = False,
+    progress: Progress = silent,
+) -> Extracted:
+    """Extract features of every photo of a list into the folder `out`; those of unchanged photos are kept.
+
+    photos: folders, patterns, photos, and CSV or Parquet files with a column of paths; also in buckets.
+    watchdog: seconds after which a photo hangs, and is quarantined.
+    recheck: read the photos that are done, too, and extract those again whose content or mask has changed, and try
+        those again that were quarantined; otherwise they stay as they are.
+    overwrite: replace features that were made with other settings, instead of refusing.
+    """
+    need("pyarrow", "cluster", "a collection")
+    if not watchdog > 0:
+        raise BadInput(f"the watchdog must wait more than 0 seconds, got {watchdog:g}.")
+    out = images.home(as_path(out, "the collection"))
+    if out.is_file():
+        raise BadInput(f"{out} is a file; a collection is a folder, so choose another name.")
+    if out.is_dir() and any(out.iterdir()) and not is_begun(out):
+        raise BadInput(
+            f"{out} is a folder; give the name of a file in it, such as {out / 'features.h5'}, or a new folder."
+        )
+    settings = settings or FeatureSettings()
+    named = find_addresses(photos)
+    masks = find_masks(settings.mask, named)
+    extract = settings.open_extractor()
+    with exclusive_lock(make_folder(out)):
+        sink = _Collection(out.absolute())
+        spec = _settled(sink, named, settings, extract, cluster, watchdog, overwrite=overwrite, progress=progress)
+        listed = Listed(sink.shards(named), named, masks, watchdog=watchdog)
+        index = {name: shard.names for name, shard in listed.shards.items()}
+        write_index(out, index)
+        try:
+            retry = find_changed(cluster, listed, progress) if recheck else {}
+            together = max(1, min(TOGETHER, len(named) // (4 * cluster.slots())))
+            todo = Todo(listed, retry, spec, together)
+            work(cluster, todo, progress)
+        except BaseException as stop:
+            with suppress(HynetError, OSError):
+                write_index(out, index)
+            if isinstance(stop, KeyboardInterrupt):
+                stop.add_note(f"the features that are done are kept in {out}")
+            raise
+        write_index(out, index)
+        shutil.rmtree(out / ".parts", ignore_errors=True)
+        for stray in (out / "shards").glob(".*"):  # of workers that were killed
+            stray.unlink(missing_ok=True)
+        return _summary(out, todo.new, named)
+
+
+def is_begun(folder: Path) -> bool:
+    """True for the folder of a collection, even of one whose first run was killed at once."""
+    if not folder.is_dir():
+        return False
+    visible = [path.name for path in folder.iterdir() if not path.name.startswith(".")]
+    return SETTINGS in visible or (not visible and (folder / ".lock").exists())
+
+
+# --- Where features go ---
+
+
+class _File:
+    """One features file, and beside it a folder of parts until it is whole."""
+
+    in_collection = False
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.parts = out.with_name(f"{out.name}.parts")
+        self.note = self.parts / SETTINGS
+        self._keeps = True  # what is in the file
+
+    def stored(self) -> list[tuple[Path, object]]:
+        """Return what is there of an earlier run, with the settings that it was made with."""
+        found: list[tuple[Path, object]] = []
+        if self.out.exists():
+            with open_features(self.out) as file, reading(self.out):
+                found.append((self.out, file.attrs.get("settings")))
+        return found + _noted(self.parts, self.note)
+
+    def clear(self, where: Path) -> None:
+        """Forget what is there; the file itself stays until the new one is whole."""
+        if where == self.out:
+            self._keeps = False
+        else:
+            shutil.rmtree(self.parts)
+
+    def shards(self, named: Iterable[str]) -> dict[str, Shard]:
+        """Return the one shard, with the photos that are in it and those of the list."""
+        held = frozenset(h5_names(self.out)) if self._keeps and self.out.exists() else frozenset()
+        return {self.out.name: Shard(self.out, self.parts, tuple(sorted({*held, *named})), held)}
+
+
+class _Collection:
+    """A folder of features files, and an index of which photo is in which."""
+
+    in_collection = True
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self.note = out / SETTINGS
+
+    def stored(self) -> list[tuple[Path, object]]:
+        """Return what is there of an earlier run, with the settings that it was made with."""
+        return _noted(self.out, self.note)
+
+    def clear(self, where: Path) -> None:
+        """Remove all features."""
+        for folder in ("shards", ".parts", "vectors"):
+            shutil.rmtree(self.out / folder, ignore_errors=True)
+        (self.out / INDEX).unlink(missing_ok=True)
+
+    def shards(self, named: Iterable[str]) -> dict[str, Shard]:
+        """Return the shards by name: those of an earlier run with their photos, then shards of new photos."""
+        found: dict[str, list[str]] = {}
+        if (self.out / INDEX).exists():
+            known = read_index(self.out / INDEX, ["photo", "shard"])
+            for photo, shard in zip(known["photo"], known["shard"], strict=True):
+                found.setdefault(shard, []).append(photo)
+        else:  # it was deleted, but finished shards have their rows beside them
+            for file in sorted((self.out / "shards").glob("[0-9]*.h5")):
+                found[f"shards/{file.name}"] = read_index(file.with_suffix(".parquet"), ["photo"])["photo"]
+        placed = {name for names in found.values() for name in names}
+        new = [name for name in named if name not in placed]
+        first = 1 + max((int(Path(shard).stem) for shard in found), default=-1)
+        for number, start in enumerate(range(0, len(new), SHARD), first):
+            found[f"shards/{number:05}.h5"] = new[start : start + SHARD]
+        parts = self.out / ".parts"
+        return {name: Shard(self.out / name, parts / Path(name).stem, tuple(names)) for name, names in found.items()}
+
+
+def _noted(where: Path, note: Path) -> list[tuple[Path, object]]:
+    return [(where, note.read_text(encoding="utf-8", errors="replace"))] if note.exists() else []
+
+
+# --- Settings ---
+
+
+def _settled(
+    sink: _File | _Collection,
+    named: Mapping[str, str],
     settings: FeatureSettings,
-    jobs: int,
-    extract: PhotoExtractor | None,
+    extract: PhotoExtractor,
+    pool: Pool,
+    watchdog: float | None = None,
+    *,
     overwrite: bool,
     progress: Progress,
-) -> Extracted:
-    parts = out.with_name(f"{out.name}.parts")
-    named, unreadable = _with_names(name_photos(photos))
-    masks = find_masks(settings.mask, named)
-    extract = extract or settings.open_extractor()  # a wrong name is told here, before anything is written
-    if isinstance(extract, Extractor) and extract.orientation == "auto":
-        settled = None if overwrite else _settled(out, parts)
-        found = settled or orientation_of([*named.values()], looking_model(settings.model), progress)
-        settings = settings.replace(orientation=found)
-        extract = extract.turned_as(settings.orientation)
+) -> ExtractionSpec:
+    """Take the place for these settings, and find the orientation that is still open."""
+    patchwise = extract if isinstance(extract, Extractor) else None
     # Who calibrates or trains on between two runs does not mix two kinds.
-    support = extract.support if isinstance(extract, Extractor) else None
-    settings = settings.for_many_photos().replace(support=support)
+    settings = settings.for_many_photos().replace(support=patchwise.support if patchwise else None)
     weights = weights_of(settings)
-    earlier = _earlier(out, settings, weights, overwrite)
-    _claim(parts, settings, weights, overwrite)
-    begun = _begun(parts)
-    made = earlier | begun  # a part is younger than what the file holds of its photo
-    stale = _stale(made, named, masks)
-    for name in stale & begun.keys():
-        _part(parts, name).unlink()
-    kept = earlier.keys() - begun.keys() - stale
-    todo = [name for name in named if name in stale or name not in made]
-
-    _LOG.info("%d photos: %d kept, %d to extract", len(named), len(named) - len(todo), len(todo))
-    tasks = {name: Task(named[name], masks.get(name), _part(parts, name), settings.precision) for name in todo}
-    each = (
-        _in_turn(tasks, extract)
-        if min(jobs, len(tasks)) < 2
-        else in_processes(f"{__name__}:extract_apart", {name: (settings, task) for name, task in tasks.items()}, jobs)
+    if patchwise and patchwise.orientation == "auto":
+        known = None if overwrite else _earlier_orientation(sink)  # photos that are added must not change it
+        settings = settings.replace(orientation=known or "auto")
+    _claim(sink, settings, weights, overwrite)
+    if patchwise and settings.orientation == "auto":
+        found = _orientation(named, sampling_model(settings.model), pool, watchdog, progress)
+        settings = settings.replace(orientation=found)
+        _claim(sink, settings, weights, overwrite)
+    if patchwise:
+        extract = patchwise.turned_as(settings.orientation)
+    return ExtractionSpec(
+        _with_absolute_paths(settings),
+        weights,
+        settings.to_json(weights),
+        extract.ratio,
+        getattr(extract, "thresholds", {}),
+        sink.in_collection,
+        opened=extract if isinstance(pool, InProcess) else None,
     )
-    try:
-        with closing(each):
-            for count, (name, problem) in enumerate(each, start=len(named) - len(todo) + 1):
-                progress(count, len(named), name)
-                if problem:
-                    unreadable[name] = problem
-    except KeyboardInterrupt as stop:
-        done = len(kept) + len(_parts(parts))
-        stop.add_note(f"the features of {done} of {len(named)} photos are kept")
-        raise
 
-    new = {name: part for name, part in _parts(parts).items() if name in named}
-    if new or (stale and kept):
-        _assemble(out, kept, new, settings.to_json(weights), extract)
-    _remove(parts, new)
-    if not new and not kept:
-        raise BadInput(f"none of the {len(named)} photos could be read: {next(iter(unreadable.values()))}")
-    return Extracted(len(kept) + len(new), len(new), dict(sorted(unreadable.items())))
+
+def _claim(sink: _File | _Collection, settings: FeatureSettings, weights: str | None, overwrite: bool) -> None:
+    """Note the settings, before anything else is written; what is there must have been made with the same."""
+    for where, text in sink.stored():
+        if wrong := _problem(text, settings, weights, where):
+            if not overwrite:
+                raise wrong
+            sink.clear(where)
+    if settings.orientation != "auto" or not sink.note.exists():
+        with atomic_write(sink.note) as temporary:
+            temporary.write_text(settings.to_json(weights), encoding="utf-8")
+
+
+def _problem(text: object, settings: FeatureSettings, weights: str | None, where: Path) -> BadInput | None:
+    """Return why features there cannot be gone on with: just the settings that are different."""
+    before, now = stored_settings(text), stored_settings(settings.to_json(weights)) or {}
+    if before is None:
+        return BadInput(f"{where} was not made by `hynet extract`, or is damaged; choose another name, or --overwrite.")
+    if "auto" in (before["orientation"], now["orientation"]):  # not known yet, then or now
+        now["orientation"] = before["orientation"]
+    changed = fingerprints.difference(before, now)
+    if not changed:
+        return None
+    return BadInput(f"{where} was made with other settings ({changed}); choose another name, or --overwrite.")
+
+
+def _earlier_orientation(sink: _File | _Collection) -> str | None:
+    """Return what "auto" was found to be; damaged settings are reported by who checks all of them."""
+    for _, text in sink.stored():
+        orientation = (stored_settings(text) or {}).get("orientation")
+        return orientation if orientation in ORIENTATIONS and orientation != "auto" else None
+    return None
+
+
+def _orientation(named: Mapping[str, str], model: str, pool: Pool, watchdog: float | None, progress: Progress) -> str:
+    """Find the orientation that suits the photos by samples of some; of one alone nothing is known."""
+    if len(named) < 2:
+        return "gradient"
+    names = list(named)
+    photos = [ListedPhoto(names[k], named[names[k]]) for k in some_of(len(names))]
+    batches = iter([Batch(SAMPLE, model, (photo,), watchdog) for photo in photos])
+    found = {}
+    for count, (batch, result) in enumerate(run_batches(pool, partial(next, batches, None)), start=1):
+        if not isinstance(result, Failed) and result[0] is not None:
+            found[batch.items[0].name] = result[0]
+        progress(count, len(photos), SAMPLING)
+    return "gradient" if are_rotated([found[photo.name] for photo in photos if photo.name in found]) else "upright"
+
+
+def _with_absolute_paths(settings: FeatureSettings) -> FeatureSettings:
+    """Return the settings with weights by paths that workers understand, who work in folders of their own."""
+
+    def found(path: str) -> str:
+        is_path = ("/" in path or Path(path).suffix) and Path(path).exists()
+        return str(Path(path).absolute()) if is_path else path
+
+    extractor = settings.extractor if settings.extractor is None else found(settings.extractor)
+    settings = settings.replace(detector=found(settings.detector), model=found(settings.model))
+    return settings.replace(shape=found(settings.shape), extractor=extractor)
+
+
+# --- Photos ---
 
 
 def name_photos(photos: str | Path | Sequence[str | Path] | Mapping[str, Path]) -> dict[str, Path]:
@@ -146,7 +363,7 @@ def name_photos(photos: str | Path | Sequence[str | Path] | Mapping[str, Path]) 
 
 
 def _with_names(photos: Mapping[str, Path]) -> tuple[dict[str, Path], dict[str, str]]:
-    """The photos whose names can be written down, and what is wrong with the others."""
+    """Split photos into those whose names can be written down, and what is wrong with the others."""
     named, unnamed = {}, {}
     for name, photo in photos.items():
         try:
@@ -160,181 +377,32 @@ def _with_names(photos: Mapping[str, Path]) -> tuple[dict[str, Path], dict[str, 
     return named, unnamed
 
 
-def _remove(parts: Path, used: Mapping[str, Path]) -> None:
-    """What is in the file; parts of photos that were not asked for wait for a run that asks for them."""
-    for part in used.values():
-        part.unlink()
-    if not _parts(parts):
-        shutil.rmtree(parts)
-
-
-def weights_of(settings: FeatureSettings) -> str | None:
-    """Of the descriptor; of detector and shape too where theirs are files, or of the extractor in place of all."""
-    if settings.extractor is not None and not settings.patchwise:
-        return _fingerprint(Path(settings.extractor))
-    described_by = _fingerprint(models().get(settings.model, Path(settings.model)))
-    found_by = None if settings.detector in DETECTORS else _fingerprint(Path(settings.detector))
-    shaped_by = _fingerprint(shape) if (shape := network_of_shape(settings.shape)) else None
-    others = [each for each in (found_by, shaped_by) if each is not None]
-    return fingerprints.values([described_by, *others])[:16] if others else described_by
-
-
-def _fingerprint(path: Path) -> str | None:
-    found = fingerprints.weights(path)
-    return None if found is None else found[:16]
-
-
-def find_masks(folder: str | None, photos: Mapping[str, Path]) -> dict[str, Path]:
+def find_masks(folder: str | None, photos: Iterable[str]) -> dict[str, Path]:
     """Photo -> its mask, of those that have one."""
     if folder is None:
         return {}
-    found = {name: mask for name in photos if (mask := images.home(folder) / f"{name}.png").is_file()}
+    names = list(photos)
+    found = {name: mask for name in names if (mask := images.home(folder) / f"{name}.png").is_file()}
     if not found:
-        raise BadInput(
-            f"no mask in {folder} is named after a photo; that of {next(iter(photos))} ends in .png after it."
-        )
+        raise BadInput(f"no mask in {folder} is named after a photo; that of {names[0]} ends in .png after it.")
     return found
 
 
-def _settled(out: Path, parts: Path) -> str | None:
-    """The orientation of an earlier run of these settings: photos that are added must not change it."""
-    note = parts / "settings.json"
-    written = note.read_text(errors="replace") if note.exists() else None
-    if out.exists():
-        with open_features(out) as file, reading(out):
-            written = file.attrs.get("settings")
-    return settled_orientation(written)
+def _pool(jobs: int, photos: int) -> AbstractContextManager[Pool]:
+    """Processes that share the cores, or this process alone."""
+    if min(jobs, photos) < 2:
+        return nullcontext(InProcess())
+    return open_pool("local", jobs, threads=max(1, len(cores()) // jobs))
 
 
-def settled_orientation(written: object) -> str | None:
-    """What "auto" was found to be, by noted settings; what is damaged is told by whoever checks all of them."""
-    orientation = (stored_settings(written) or {}).get("orientation")
-    return orientation if orientation in ORIENTATIONS and orientation != "auto" else None
-
-
-def _earlier(out: Path, settings: FeatureSettings, weights: str | None, overwrite: bool) -> dict[str, str | None]:
-    """The photos in the file, and what each was made from; None in files made before that was noted."""
-    if not out.exists():
-        return {}
-    names = h5_names(out)
-    with open_features(out) as file, reading(out):
-        made_with = file.attrs.get("settings")
-        made_from = {name: file[name].attrs.get("fingerprint") for name in names}
-    if wrong := settings_problem(made_with, settings, weights, out):
-        if overwrite:
-            return {}
-        raise wrong
-    return {name: seen if isinstance(seen, str) else None for name, seen in made_from.items()}
-
-
-def _begun(parts: Path) -> dict[str, str | None]:
-    """The same of a run that was cut off."""
-    found = {}
-    for name, part in _parts(parts).items():
-        try:
-            stored = read_npz(part)
-            found[name] = str(stored["fingerprint"]) if "fingerprint" in stored else None
-        except (OSError, ValueError):
-            part.unlink()  # as a power cut leaves it: the photo is extracted again
-    return found
-
-
-def _stale(made: Mapping[str, str | None], photos: Mapping[str, Path], masks: Mapping[str, Path]) -> set[str]:
-    """Photos that are no longer what they were. One that has gone says nothing against the features it gave."""
-    now = {name: fingerprints.photo(photos[name], masks.get(name)) for name in made if name in photos}
-    return {name for name, content in now.items() if content not in (None, made[name])}
-
-
-def _claim(parts: Path, settings: FeatureSettings, weights: str | None, overwrite: bool) -> None:
-    """Parts of an earlier run are taken up only if they were made alike."""
-    note = parts / "settings.json"
-    wrong = settings_problem(note.read_text(errors="replace"), settings, weights, parts) if note.exists() else None
-    if wrong:
-        if not overwrite:
-            raise wrong
-        shutil.rmtree(parts)
-    if not note.exists():
-        with atomic_write(note) as temporary:
-            temporary.write_text(settings.to_json(weights))
-
-
-def settings_problem(
-    made_with: str | None, settings: FeatureSettings, weights: str | None, where: Path
-) -> BadInput | None:
-    """Why features there cannot be gone on with: just what is different from the settings that were noted."""
-    before = stored_settings(made_with)
-    if before is None:
-        return BadInput(f"{where} was not made by `hynet extract`, or is damaged; choose another name, or --overwrite.")
-    now = stored_settings(settings.to_json(weights)) or {}
-    changed = fingerprints.difference(
-        *({name.replace("_", "-"): value for name, value in each.items()} for each in (before, now))
-    )
-    if not changed:
-        return None
-    return BadInput(f"{where} was made with other settings ({changed}); choose another name, or --overwrite.")
-
-
-def _part(parts: Path, name: str) -> Path:
-    return parts / f"{name}{PART}"
-
-
-def _parts(parts: Path) -> dict[str, Path]:
-    return {part.relative_to(parts).as_posix().removesuffix(PART): part for part in sorted(parts.rglob(f"*{PART}"))}
-
-
-@dataclass(frozen=True)
-class Task:
-    """One photo, its mask, and where and how its features are stored."""
-
-    photo: Path
-    mask: Path | None
-    part: Path
-    precision: str = "float32"
-
-
-# Each photo as its part is written: (name, None), or (name, why it could not be read).
-Outcomes = Generator[tuple[str, str | None], None, None]
-
-
-def _in_turn(tasks: Mapping[str, Task], extract: PhotoExtractor) -> Outcomes:
-    for name, task in tasks.items():
-        yield name, _extract_one(extract, task)
-
-
-def extract_apart(settings: FeatureSettings, task: Task) -> str | None:
-    """Extract one photo in a process of its own, which keeps its extractor for the next."""
-    return _extract_one(_opened(settings), task)
-
-
-@lru_cache(maxsize=1)
-def _opened(settings: FeatureSettings) -> PhotoExtractor:
-    return settings.open_extractor()
-
-
-def _extract_one(extract: PhotoExtractor, task: Task) -> str | None:
-    seen = fingerprints.photo(task.photo, task.mask)  # before it is read: a change in between is noticed next time
-    try:
-        features = extract_unmasked(extract, task.photo, task.mask)
-    except UnreadableImage as error:
-        return str(error)
-    except BadInput as error:  # a mask of another size, a photo like a thread
-        return f"{task.photo}: {error}"
-    with atomic_write(task.part) as temporary:
-        np.savez(temporary, fingerprint=np.array(seen or ""), **columns(features, task.precision))  # type: ignore[arg-type]
-    return None
-
-
-def _assemble(out: Path, kept: Set[str], parts: Mapping[str, Path], made_with: str, extract: PhotoExtractor) -> None:
-    with atomic_write(out) as temporary, h5py.File(temporary, "w") as file:
-        file.attrs["settings"] = made_with
-        write_settings(file, extract.ratio, getattr(extract, "thresholds", {}))
-        if kept:
-            with open_features(out) as earlier:
-                for name in sorted(kept):
-                    earlier.copy(name, file, name)
-        for name, part in parts.items():
-            for key, column in read_npz(part).items():
-                if key == "fingerprint":
-                    file.require_group(name).attrs[key] = str(column)
-                else:
-                    file.create_dataset(f"{name}/{key}", data=column)
+def _summary(out: Path, new: int, listed: Container[str]) -> Extracted:
+    rows = read_index(out / INDEX, ["photo", "status", "error"])
+    failed: dict[str, dict[str, str]] = {"unreadable": {}, "quarantined": {}}
+    for photo, status, error in zip(*rows.values(), strict=True):
+        if status in failed and photo in listed:  # what has left the list is nobody's concern
+            failed[status][photo] = error
+    count = rows["status"].count("done")
+    if not count:
+        why = next((why for each in failed.values() for why in each.values()), "run it again.")
+        raise BadInput(f"none of the {len(rows['photo'])} photos could be used: {why}")
+    return Extracted(count, new, failed["unreadable"], failed["quarantined"], len(list((out / "shards").glob("*.h5"))))

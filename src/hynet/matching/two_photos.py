@@ -15,8 +15,7 @@ import numpy as np
 
 from .. import images
 from ..features.extractors import PhotoExtractor
-from ..features.extractors.patchwise import Extractor
-from ..features.masking import extract_unmasked
+from ..features.extractors.patchwise import Extractor, extract_with_mask
 from ..features.settings import FeatureSettings, with_options
 from ..geometry import DEGENSAC, Fit
 from ..images.patches import SUPPORT_SIGMAS
@@ -154,7 +153,7 @@ class PhotoPair:
     def extract_features(self) -> list[Features]:
         """Extract the features of both photos in one pass."""
         with self.clock("extract"):
-            return [extract_unmasked(self.extract, *each) for each in zip(self.sources, self.masks, strict=True)]
+            return [extract_with_mask(self.extract, *each) for each in zip(self.sources, self.masks, strict=True)]
 
     @property
     def _patchwise(self) -> Extractor:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import cv2
+import numpy as np
 
 from ... import images
 from ...errors import BadInput, listed
@@ -21,6 +22,7 @@ from ..detectors.affine_network import SHIPPED, AffineNetwork
 from ..detectors.orientation import oriented
 from ..detectors.shape import baumberg
 from ..settings import ORIENTATIONS, FeatureOptions, FeatureSettings, with_options
+from . import PhotoExtractor
 
 SHAPES = {"none": None, "baumberg": None, "affine-network": SHIPPED}  # -> its network; any other is the path of one
 
@@ -162,8 +164,21 @@ def network_of_shape(shape: str | Path) -> Path | None:
     return SHAPES.get(str(shape), Path(shape))
 
 
+def extract_with_mask(extract: PhotoExtractor, photo: Any, mask: Any = None) -> Features:
+    """Features of a photo by any extractor, none of them where the mask is black."""
+    if mask is None:
+        return extract(photo)
+    if isinstance(extract, Extractor):  # which looks only where it may
+        return extract(photo, mask)
+    found, allowed = extract(photo), images.read(mask)
+    width, height = found.image_size
+    check_mask(allowed, (height, width))
+    x, y = np.rint(found.keypoints.xy).astype(int).clip(0, (width - 1, height - 1)).T
+    return found[allowed[y, x] > 0]
+
+
 def check_mask(mask: Array, shape: tuple[int, ...]) -> None:
-    """Whether it is as large as its photo: (H, W)."""
+    """Refuse a mask of another size than its photo (H, W)."""
     if mask.shape != shape:
         sizes = [f"{width} x {height}" for height, width in (mask.shape, shape)]
         raise BadInput(f"the mask has {sizes[0]} pixels and its photo {sizes[1]}; make them equal.")

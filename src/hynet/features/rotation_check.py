@@ -1,6 +1,6 @@
-"""Whether the photos of a collection stand alike, or some were turned: features of one photo do not know the others.
+"""Check whether some photos of a collection are rotated relative to others, which no photo alone can tell.
 
-A few keypoints of some photos are described with their gradient's orientation, which any turn leaves alike. Where two
+A few keypoints of some photos are described with their gradient's orientation, which no rotation changes. Where two
 photos show the same thing, their matches agree on one change of angle, which is the turn between them. Pairs that show
 too little for that still tell whether oriented or upright keypoints match better.
 """
@@ -21,7 +21,7 @@ from ..runtime.machine import cores
 from ..types import Array, Progress, silent
 from .extractors.patchwise import Extractor
 
-LOOKING = "looking how the photos stand"  # the step, as progress names it
+SAMPLING = "checking for rotated photos"  # the step, as progress names it
 PHOTOS = 24  # of a collection, evenly through it
 LONGEST, KEYPOINTS = 480, 384  # pixels and keypoints of each: enough to tell a turn, at a tenth of the time of all
 WINDOW = np.radians(20)  # around the commonest change of angle
@@ -34,34 +34,29 @@ RATIO, FEW = 0.85, 10  # of a match that counts where orientations are compared,
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What a look at a photo shows."""
+class PhotoSample:
+    """A few keypoints of a photo, described twice."""
 
-    oriented: Array  # (N, D) descriptors of keypoints turned to their gradient, and ...
+    oriented: Array  # (N, D) descriptors of keypoints rotated to their gradient, and ...
     angle: Array  # ... (N,) radians, how far
-    upright: Array  # (M, D) descriptors of as many keypoints, not turned: a place with two orientations takes two of N
+    upright: Array  # (M, D) descriptors of as many keypoints, not rotated: a place with two orientations takes two of N
 
 
-def looking_model(descriptor: str) -> str:
-    """The model that photos are looked at with: whoever describes with `light` does not wait for `default`."""
-    return "light" if descriptor == "light" else "default"
+def sampling_model(model: str) -> str:
+    """The model for samples: whoever describes with `light` does not wait for `default`."""
+    return "light" if model == "light" else "default"
 
 
 def orientation_of(photos: Sequence[Any], model: str = "default", progress: Progress = silent) -> str:
-    """What "auto" is for a collection; of a photo alone nothing is known, so that it may be matched with any."""
-    return "gradient" if len(photos) < 2 or are_turned(photos, model, progress) else "upright"
+    """Resolve "auto" for a collection; nothing is known of a photo alone, so it may be matched with any."""
+    return "gradient" if len(photos) < 2 or are_rotated(sample_all(photos, model, progress)) else "upright"
 
 
-def are_turned(photos: Sequence[Any], model: str = "default", progress: Progress = silent) -> bool:
-    """Whether oriented keypoints suit the photos better than upright ones; no evidence is no."""
-    return better_oriented(looks(photos, model, progress))
-
-
-def better_oriented(seen: Sequence[Seen]) -> bool:
-    """Whether the photos that were looked at are turned too much, or match better with oriented keypoints."""
-    oriented, upright = matches_by_orientation(seen)
+def are_rotated(samples: Sequence[PhotoSample]) -> bool:
+    """True if oriented keypoints suit the photos better: some are rotated too much, or they match better so."""
+    oriented, upright = matches_by_orientation(samples)
     by_chance = 2 * np.sqrt(oriented + upright)  # two standard deviations of the difference, were both alike
-    return bool(oriented > upright + by_chance) or too_many(turns_between(seen))
+    return bool(oriented > upright + by_chance) or too_many(turns_between(samples))
 
 
 def too_many(found: Array) -> bool:
@@ -69,40 +64,40 @@ def too_many(found: Array) -> bool:
     return len(found) > 0 and any(np.mean(np.abs(found) > angle) > share for angle, share in TOO_MANY.items())
 
 
-def looks(photos: Sequence[Any], model: str = "default", progress: Progress = silent) -> list[Seen]:
-    """A look at each photo that can be read; of many photos, at some."""
+def sample_all(photos: Sequence[Any], model: str = "default", progress: Progress = silent) -> list[PhotoSample]:
+    """Sample each photo that can be read; of many photos, some."""
 
-    def seen(k: int) -> Seen | None:
+    def sample(k: int) -> PhotoSample | None:
         try:
-            return look(photos[k], model)
+            return sample_photo(photos[k], model)
         except BadInput:  # who extracts will say so
             return None
 
-    _looking(model)  # opened once, for all threads
-    some, looked = some_of(len(photos)), []
+    _sampling_extractor(model)  # opened once, for all threads
+    some, samples = some_of(len(photos)), []
     with ThreadPoolExecutor(len(cores())) as pool:
-        for done, each in enumerate(pool.map(seen, some), start=1):
-            progress(done, len(some), LOOKING)
+        for done, each in enumerate(pool.map(sample, some), start=1):
+            progress(done, len(some), SAMPLING)
             if each is not None:
-                looked.append(each)
-    return looked
+                samples.append(each)
+    return samples
 
 
 def some_of(count: int) -> Array:
-    """The places of the photos that are looked at, of `count`."""
+    """Indices of the photos that are sampled, of `count`."""
     return np.unique(np.linspace(0, count - 1, min(PHOTOS, count)).astype(int))
 
 
-def look(photo: Any, model: str = "default") -> Seen:
-    """A few keypoints of a photo, whatever `images.read` takes."""
-    extract = _looking(model)
+def sample_photo(photo: Any, model: str = "default") -> PhotoSample:
+    """Describe a few keypoints of a photo, whatever `images.read` takes."""
+    extract = _sampling_extractor(model)
     image = images.shrink(images.read(photo), LONGEST)[0]
     found = extract.detect_upright(image)
     oriented, upright = (extract.describe(image, each) for each in (extract.orient(image, found), found))
-    return Seen(oriented.descriptors, oriented.keypoints.angle, upright.descriptors)
+    return PhotoSample(oriented.descriptors, oriented.keypoints.angle, upright.descriptors)
 
 
-def turns_between(seen: Sequence[Seen]) -> Array:
+def turns_between(seen: Sequence[PhotoSample]) -> Array:
     """Radians between the photos of each pair that shows how it was turned."""
     angles = [each.angle for each in seen]
     likenesses = _likenesses([each.oriented for each in seen])
@@ -110,7 +105,7 @@ def turns_between(seen: Sequence[Seen]) -> Array:
     return np.array([turn for turn in found if turn is not None])
 
 
-def matches_by_orientation(seen: Sequence[Seen]) -> tuple[int, int]:
+def matches_by_orientation(seen: Sequence[PhotoSample]) -> tuple[int, int]:
     """How many matches oriented and upright keypoints have, in all pairs that show the same thing."""
     oriented, upright = (
         np.array([_distinctive(likeness) for _, _, likeness in _likenesses(descriptors)])
@@ -147,7 +142,7 @@ def _mutual(likeness: Array) -> tuple[Array, Array]:
 
 
 @lru_cache(maxsize=2)
-def _looking(model: str) -> Extractor:
+def _sampling_extractor(model: str) -> Extractor:
     return Extractor(model=model, max_keypoints=KEYPOINTS, orientation="gradient", longest=LONGEST)
 
 
