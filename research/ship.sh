@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Weights -> the files of a model in the package: .safetensors to train on, .onnx in 8-bit integers, and in floats too
 # for default. commercial's .safetensors is in 16-bit floats, since all models together may have 20 MB. The cards are
-# written by hand, from the one that `hynet push` writes beside the weights.
+# written by hand, from the one that `hynet export --card` writes beside the weights.
 # Usage: research/ship.sh default|light|commercial|shape WEIGHTS.safetensors SET      ranges of the integers come from patches of SET
 set -euo pipefail
 if [ $# -ne 3 ]; then sed -n 5p "$0" >&2; exit 2; fi

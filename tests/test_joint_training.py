@@ -116,7 +116,7 @@ def test_the_command_writes_a_descriptor_and_shapes_to_match_with(tmp_path, caps
 
 def test_the_descriptor_of_a_run_is_shared_with_a_card_that_says_what_it_goes_with(tmp_path, patches):
     shape.train(TINY, {"a": patches}, tmp_path / "run", learns=joint.JointLearning)
-    assert main(["push", f"{tmp_path}/run", f"{tmp_path}/shared.safetensors"]) == 0
+    assert main(f"export --model {tmp_path}/run --to {tmp_path}/shared.safetensors --card".split()) == 0
     shared = hynet.load(tmp_path / "shared.safetensors").state_dict()
     assert all(
         torch.equal(value, shared[name]) for name, value in hynet.load(tmp_path / "run/last.pt").state_dict().items()

@@ -33,14 +33,15 @@ def run(tmp_path_factory) -> Path:
     return root / "run"
 
 
-def push(run: Path, file: Path, sources: str) -> int:
-    (file.parent / "sources.csv").write_text(sources)
-    return main(["push", str(run), str(file), "--sources", str(file.parent / "sources.csv")])
+def share(run: Path, file: Path, sources: str) -> int:
+    table = file.with_name("sources.csv")
+    table.write_text(sources)
+    return main(f"export --model {run} --to {file} --card --sources {table}".split())
 
 
 def test_shared_weights_have_the_same_bytes_each_time_and_can_be_read_by_all(run, tmp_path):
     for name in ("one.safetensors", "other.safetensors"):
-        assert main(["push", str(run), str(tmp_path / name)]) == 0
+        assert main(["export", "--model", str(run), "--to", str(tmp_path / name), "--card"]) == 0
     one, other = (tmp_path / name for name in ("one.safetensors", "other.safetensors"))
     assert one.read_bytes() == other.read_bytes()
     assert one.read_bytes()[8:].startswith(b'{"__metadata__":{"format":"pt","recipe":"custom"}')
@@ -54,7 +55,7 @@ def test_shared_weights_have_the_same_bytes_each_time_and_can_be_read_by_all(run
 def test_the_card_lists_every_scene_with_its_photos_source_and_licence(run, tmp_path):
     rows = ['castle,"me |\nyou",CC0,yes', "liberty,PhotoTour,none,no", "other,they,MIT,yes"]
     table = "\n".join(["scene,source,licence,commercial", *rows])
-    assert push(run, tmp_path / "model.safetensors", table) == 0
+    assert share(run, tmp_path / "model.safetensors", table) == 0
     card = (tmp_path / "model.md").read_text()
     assert "## Bill of materials\n\n2 scenes, 96 patches from 7 photos;" in card
     assert "| scene | photos | patches | source | licence | commercial |\n" in card
@@ -68,7 +69,7 @@ def test_the_weights_that_a_run_started_from_belong_to_the_bill(run, tmp_path):
     onwards = replace(STEPS, start_from=str(before))
     hynet.train(onwards, [run.parent / "liberty"], tmp_path / "after")
     assert (
-        push(tmp_path / "after", tmp_path / "model.safetensors", "scene,source,licence\nliberty,PhotoTour,none\n") == 0
+        share(tmp_path / "after", tmp_path / "model.safetensors", "scene,source,licence\nliberty,PhotoTour,none\n") == 0
     )
     assert f"It learnt from `{before}` as well" in (tmp_path / "model.md").read_text()
 
@@ -83,7 +84,7 @@ def test_the_weights_that_a_run_started_from_belong_to_the_bill(run, tmp_path):
     ],
 )
 def test_a_bill_that_is_not_whole_is_refused_and_nothing_is_written(run, tmp_path, capsys, table, sentence):
-    assert push(run, tmp_path / "model.safetensors", table) == 2
+    assert share(run, tmp_path / "model.safetensors", table) == 2
     assert sentence in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["sources.csv"]
 
@@ -92,7 +93,7 @@ def test_a_set_that_is_gone_is_told(tmp_path, capsys):
     root = write_set(tmp_path / "set", 12, 0)
     hynet.train(STEPS, [root], tmp_path / "run")
     root.rename(tmp_path / "elsewhere")
-    assert push(tmp_path / "run", tmp_path / "model.safetensors", "scene,source,licence\nset,me,CC0\n") == 2
+    assert share(tmp_path / "run", tmp_path / "model.safetensors", "scene,source,licence\nset,me,CC0\n") == 2
     assert "which the model was trained on" in capsys.readouterr().err
 
 

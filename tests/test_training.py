@@ -11,20 +11,21 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import cv2
 import numpy as np
 import pytest
 import torch
 
 import hynet
 from conftest import train_whole_and_cut
-from hynet.cli import main, plot, push
+from hynet.cli import main
 from hynet.cli.stopping import Terminated, listen_to_sigterm
 from hynet.datasets import synthetic, ubc
 from hynet.descriptors import DESCRIPTORS
 from hynet.errors import BadInput, BadWeights
+from hynet.evaluation import charts
 from hynet.features.descriptors import loading
-from hynet.training import checkpoints, curves, logbook, loop, sampling, validation
+from hynet.pages.report import training
+from hynet.training import checkpoints, logbook, loop, sampling, validation
 from hynet.training.configuration import TrainConfig, learning_rate, progress
 from hynet.training.recipes import RECIPES
 from hynet.training.tiling import Tiled
@@ -307,15 +308,23 @@ def test_tiles_give_the_gradients_of_the_whole_network(network, options):
         assert torch.allclose(part.grad, gradient, rtol=1e-6, atol=1e-9 * float(1 + gradient.abs().max()))
 
 
-def test_curves_are_drawn_and_weights_are_shared_with_their_card(tmp_path, patches):
+def test_curves_are_drawn_and_weights_are_shared_with_their_card(tmp_path, patches, capsys):
     known = pairs_of(patches, 4)
     for name in ("one", "two"):
         config = replace(SMALL, steps=2, network="tfeat", seed=len(name))
         loop.train(config, {"a": patches}, tmp_path / name, validate={"b": (patches, known)}, recipe=name)
-    report = plot.run((tmp_path / "one", tmp_path / "two"), tmp_path / "curves.png")
-    assert cv2.imread(str(tmp_path / "curves.png")).std() > 5
-    assert len(report.data["best"]) == 2
-    push.run(tmp_path / "one", tmp_path / "shared.safetensors")
+    runs = [str(tmp_path / name) for name in ("one", "two")]
+    assert main(["report", *runs, "--out", str(tmp_path / "curves.html"), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert set(said["runs"]) == set(runs)
+    assert min(said["runs"].values()) >= 0
+    page = (tmp_path / "curves.html").read_text()
+    assert page.count("<figure") == 3  # loss, similarities, FPR@95
+    assert "two on b" in page
+    shared = str(tmp_path / "shared.safetensors")
+    assert main(["export", "--model", runs[0], "--to", shared]) == 0
+    assert not (tmp_path / "shared.md").exists()
+    assert main(["export", "--model", runs[0], "--to", shared, "--card"]) == 0
     rows = [
         hynet.load(file).describe(patches.patches[:5])
         for file in (tmp_path / "one" / "best.pt", tmp_path / "shared.safetensors")
@@ -328,14 +337,16 @@ def test_curves_are_drawn_and_weights_are_shared_with_their_card(tmp_path, patch
     assert "-> (N, 128)" in card
 
 
-def test_a_folder_without_a_run_is_told_so(tmp_path):
-    with pytest.raises(BadInput, match="folder of a training run"):
-        plot.run((tmp_path,), tmp_path / "curves.png")
-    for name in ("curves", "curves.txt"):
-        with pytest.raises(BadInput, match=r"let its name end in \.png"):
-            plot.run((tmp_path,), tmp_path / name)
-    with pytest.raises(BadInput, match="folder of a training run"):
-        push.run(tmp_path, tmp_path / "shared.safetensors")
+def test_a_folder_without_a_run_is_refused(tmp_path, capsys):
+    for command, reason in {
+        "report {}": "`hynet train --out run/` runs",
+        "export --model {} --to {}/a.safetensors": "give the folder of a training run",
+        "export --model {} --to {}/a.safetensors --sources s.csv": "add --card",
+        "export --model {} --to {}/a.safetensors --ratio 0.9": "leave out all options but --card",
+        "export --model {} --to {}/a.onnx --card": "ends in .safetensors",
+    }.items():
+        assert main(command.format(tmp_path, tmp_path).split()) == 2
+        assert reason in capsys.readouterr().err
 
 
 def test_the_schedule_rises_then_falls_to_zero_and_follows_the_clock_or_the_steps():
@@ -464,10 +475,12 @@ def test_what_was_not_logged_has_no_panel_and_no_legend():
         "runs/a": [{"minutes": 1, "loss": 0.5, "positive_similarity": 0.9}, {"minutes": 2, "loss": 0.4}],
         "runs/b": [{"minutes": 1, "validation": {"sets/x": 3.0}}],
     }
-    panels = curves._panels(logs)
-    assert list(panels["loss"]) == ["runs/a"]
-    assert list(panels["cosine similarity"]) == ["runs/a, positives"]
-    assert list(panels["FPR@95 in %, validation"]) == ["runs/b on x"]
+    legends = {title: charts.curves(title, lines).legend for title, lines in training.panels(logs).items()}
+    names = {title: [entry.name for entry in legend] for title, legend in legends.items()}
+    assert names["loss"] == ["a"]
+    assert names["cosine similarity"] == ["a, positives"]
+    assert names["FPR@95 in %, validation"] == ["b on x"]
+    assert "cosine" not in training.section({"runs/b": logs["runs/b"]})
 
 
 def test_training_runs_on_the_device_that_is_named_or_says_that_it_is_not_there(tmp_path, patches):

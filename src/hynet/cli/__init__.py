@@ -44,10 +44,8 @@ COMMANDS = {
     "view": "see a reconstruction's points and cameras in one web page",
     "doctor": "see why photos are missing from a reconstruction, and what to try",
     "app": "serve a web page to match photos, compare models and reconstruct",
-    "report": "make one web page of many results of `hynet evaluate`",
-    "plot": "draw the curves of training runs",
-    "push": "write the weights of a run as a file to share, with a model card",
-    "export": "write a network as one file that runs without torch",
+    "report": "make one web page of results of `hynet evaluate` and of training runs",
+    "export": "write a network as one file that runs without torch, or as weights to share with a model card",
     "compress": "compress a descriptor: fewer dimensions, float16 or int8, binary codes, or a product code",
     "data": "list and download the public patch sets",
     "evaluate": "evaluate models on a benchmark, beside the paper's numbers, with intervals",
@@ -63,6 +61,8 @@ RENAMED = {
     "ablate": "hynet paper ablate",
     "figures": "hynet paper figures",
     "reproduce": "hynet paper tables",
+    "plot": "hynet report RUN... --out page.html",
+    "push": "hynet export --model RUN --to model.safetensors --card",
     "bench": "python -m bench NAME (in a clone of the repository)",
 }
 # option that was renamed -> its new forms, of which the first that a command has is named

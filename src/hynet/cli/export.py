@@ -1,4 +1,4 @@
-"""Write a network as one file that runs without torch, and check that its output is the same.
+"""Write a network as one file that runs without torch, and check that its output is the same; or weights to share.
 
 Example: hynet export --model run/best.pt --to mine.onnx --ratio 0.9
          hynet export --model run/best.pt --to mine-int8.onnx --ratio 0.9 --int8 sets/liberty
@@ -6,6 +6,7 @@ Example: hynet export --model run/best.pt --to mine.onnx --ratio 0.9
          hynet export --model default --to m.openvino
          hynet export --model affnet.pth --to affnet.onnx      (for --shape affnet.onnx; with --int8, twice as fast)
          hynet export --model keynet --to keynet.pt2
+         hynet export --model run/ --to model.safetensors --card              the best weights, with a model card
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from math import inf
 from pathlib import Path
 from typing import Any
 
-from ..errors import BadInput, need
+from ..errors import BadInput, need, plural
 from ..features.detectors.affine_network import learnt_from
 from ..images.patches import SUPPORT_SIGMAS
 from ..types import Array, silent
@@ -30,12 +31,15 @@ def run(
     ratio: float | None = None,
     trained_on: str = "",
     licence: str = "",
+    card: bool = False,
+    sources: Path | None = None,
 ) -> Report:
     """Export a checkpoint or published weights: of descriptors, of AffNet for `--shape`, or of the detector Key.Net.
 
     Args:
-        model: the weights.
-        to: the file to write: .onnx, .pt2 for torch.export, or .openvino, a folder with model.xml and model.bin.
+        model: the weights; for .safetensors the folder of a training run, whose best weights are written.
+        to: the file to write: .onnx, .pt2 for torch.export, .openvino, a folder with model.xml and model.bin, or
+            .safetensors.
         int8: quantise to 8-bit integers (int8), at least twice as fast (HyNet, LightNet, DesDis or AffNet); the ranges
             come from patches of this set.
         support: patch width, in detector sigmas, that the weights were trained with; by default the usual one, or the
@@ -43,7 +47,17 @@ def run(
         ratio: the ratio for the ratio test that suits the weights.
         trained_on: what the weights were trained on, for `hynet info`.
         licence: the licence of the weights, for `hynet info`.
+        card: with .safetensors, write a card beside it, MODEL.md: how the weights were trained and how good they are.
+        sources: a CSV with the columns scene, source and licence and one row per scene of the training sets, for the
+            bill of materials of the card.
     """
+    to = Path("model.safetensors") if str(to) == "safetensors" else to
+    if to.suffix == ".safetensors":
+        if any((int8, support, ratio, trained_on, licence)):
+            raise BadInput("weights to share keep what the run noted; leave out all options but --card and --sources.")
+        return _share(model, to, card, sources)
+    if card or sources:
+        raise BadInput("a card goes with weights to share; give --to a name that ends in .safetensors.")
     if ratio is not None and not 0 < ratio <= 1:
         raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.9 is usual.")
     if support is not None and not 0 < support < inf:
@@ -73,3 +87,17 @@ def run(
     files = to.rglob("*") if to.is_dir() else [to]
     size = sum(file.stat().st_size for file in files) / 1e6
     return Report(f"{to} ({size:.1f} MB): {said}.", {"file": str(to), **found})
+
+
+def _share(run_folder: Path, to: Path, card: bool, sources: Path | None) -> Report:
+    """Write the weights of a run, with a card if one is wanted."""
+    need("torch", "train", "reading a run")
+    from ..training.card import share
+
+    if sources and not card:
+        raise BadInput("--sources are for the card; add --card.")
+    shared = share(run_folder, to, sources, card=card)
+    written = f"{to} and {shared.card}" if shared.card else str(to)
+    card_file = None if shared.card is None else str(shared.card)
+    data = {"file": str(to), "card": card_file, "steps": shared.steps, "validation": shared.validation}
+    return Report(f"{written}: {shared.recipe} after {plural(shared.steps, 'step')}", data)

@@ -24,13 +24,15 @@ OF_OTHERS = {
 class Shared:
     """What was written, and from which point of the run."""
 
-    card: Path
+    card: Path | None
     recipe: str
     steps: int
     validation: Mapping[str, float]  # set -> FPR@95 in percent
 
 
-def share(run_folder: Path, file: Path, sources: Path | None = None, *, checkpoint: Path | None = None) -> Shared:
+def share(
+    run_folder: Path, file: Path, sources: Path | None = None, *, checkpoint: Path | None = None, card: bool = True
+) -> Shared:
     """Write the best weights of a run, or its last where none were validated, as .safetensors, and the card.
 
     sources: a CSV of scenes, their source and licence, for the card's bill of materials.
@@ -51,10 +53,11 @@ def share(run_folder: Path, file: Path, sources: Path | None = None, *, checkpoi
         state = network.state_dict()
         about = about | {"dim": network.dim, "config": about["config"] | {"network": type(network).__name__}}
     safetensors.write(file, state, recipe=about["recipe"])
-    card = file.with_suffix(".md")
-    with atomic_write(card) as temporary:
-        temporary.write_text(_card(file.name, about, position, bill))
-    return Shared(card, about["recipe"], position["step"], position["validation"])
+    page = file.with_suffix(".md") if card else None
+    if page:
+        with atomic_write(page) as temporary:
+            temporary.write_text(_card(file.name, about, position, bill), encoding="utf-8")
+    return Shared(page, about["recipe"], position["step"], position["validation"])
 
 
 def _purpose(name: str, about: Mapping[str, Any]) -> tuple[str, list[str]]:

@@ -12,7 +12,9 @@ from ...errors import DataNotFound
 from ...evaluation import charts
 from ...evaluation.charts import drawn
 from ...evaluation.results import Bars, Curves, shown
+from ...training import logbook
 from .. import Cell, escape
+from . import training
 from .runs import Run, best, is_sanity, joined, json_files, read
 
 MOST_CHARTS = 6  # columns with intervals that get a chart of their own
@@ -21,17 +23,19 @@ EMPTY = Cell("–")
 
 @dataclass(frozen=True)
 class Page:
-    """The page, the files that it shows, and the JSON files that are no results: file -> why."""
+    """The page with what it shows, and what it leaves out."""
 
     html: str
     files: Sequence[str]
-    skipped: Mapping[str, str]
+    skipped: Mapping[str, str]  # JSON file that is no result -> why
+    trained: Mapping[str, float | None]  # training run -> lowest mean FPR@95 in percent
 
 
 def page(places: Sequence[Path], command: str = "", remarks: Sequence[str] = ()) -> Page:
-    """All results in some folders or files; `remarks` stand above them."""
+    """Return the page of all results in some folders or files, and of training runs; `remarks` stand above them."""
+    logs = {str(place): logbook.read(place) for place in places if (place / logbook.LOG).exists()}
     runs, skipped = [], {}
-    for path in json_files(places):
+    for path in json_files([place for place in places if str(place) not in logs]):
         try:
             run = read(path)
             section(run)  # of what cannot be shown we say so, and show the rest
@@ -40,14 +44,16 @@ def page(places: Sequence[Path], command: str = "", remarks: Sequence[str] = ())
             skipped[str(path)] = str(error)
         except (KeyError, TypeError, AttributeError):
             skipped[str(path)] = "has pictures or comparisons of an unknown shape"
-    if not runs:
+    if not runs and not logs:
         listed = "; ".join(f"{path} {why}" for path, why in list(skipped.items())[:3])
         raise DataNotFound(
             f"no results in {', '.join(map(str, places))}{f' ({listed})' if listed else ''}; "
-            "`hynet evaluate BENCHMARK --out results/` writes some."
+            "`hynet evaluate BENCHMARK --out results/` writes some, and `hynet train --out run/` runs."
         )
     runs.sort(key=lambda run: (run.benchmark, run.data, run.files))
-    return Page(_html(joined(runs), skipped, command, remarks), [run.files[0] for run in runs], skipped)
+    lowest = {name: training.best(lines) for name, lines in logs.items()}
+    html = _html(joined(runs), training.section(logs), skipped, command, remarks)
+    return Page(html, [run.files[0] for run in runs], skipped, lowest)
 
 
 def section(run: Run, anchor: str = "run") -> str:
@@ -66,7 +72,7 @@ def section(run: Run, anchor: str = "run") -> str:
     return "\n".join(filter(None, parts))
 
 
-def _html(runs: Sequence[Run], skipped: Mapping[str, str], command: str, remarks: Sequence[str]) -> str:
+def _html(runs: Sequence[Run], curves: str, skipped: Mapping[str, str], command: str, remarks: Sequence[str]) -> str:
     links = [
         f'<li><a href="#run{number}">{escape(_name(run))}</a> <small>{len(run.rows)} methods</small></li>'
         for number, run in enumerate(runs)
@@ -79,6 +85,7 @@ def _html(runs: Sequence[Run], skipped: Mapping[str, str], command: str, remarks
         "A click on a heading sorts.</p>",
         f"<ul>{''.join(f'<li>{escape(remark)}</li>' for remark in remarks)}</ul>" if remarks else "",
         f"<nav><ul>{''.join(links)}</ul></nav>" if len(runs) > 1 else "",
+        curves,
         *(section(run, f"run{number}") for number, run in enumerate(runs)),
         f"<h2>Left out</h2><ul>{''.join(left_out)}</ul>" if skipped else "",
         f"<h2>This page</h2><pre><code>{escape(command)}</code></pre>" if command else "",
