@@ -118,6 +118,19 @@ def test_third_party_names_stay_where_they_belong(path):
         assert homes is None or room(path) in homes.split(), f"{name} has no business in {path.name}"
 
 
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_text_is_read_and_written_as_utf8_on_every_system(path):
+    for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(call, ast.Call) and _opens_text(call):
+            assert "encoding" in {keyword.arg for keyword in call.keywords}, f"line {call.lineno} names no encoding"
+
+
+def _opens_text(call: ast.Call) -> bool:
+    name = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    modes = [each.value for each in call.args if isinstance(each, ast.Constant)]
+    return name in ("read_text", "write_text") or (name == "open" and not {"w", "r", "a", "x", "w+"}.isdisjoint(modes))
+
+
 def test_public_names_are_the_contract():
     contract = {
         "load",

@@ -106,7 +106,7 @@ def _train(
     check_learns(config)
     speaks = os.environ.get("RANK", "0") == "0"
     if not speaks:
-        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115  under torchrun, one process answers for all
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  under torchrun, one process answers for all
 
     def show(line: Mapping[str, Any]) -> None:
         print(_told(line, config), end="", file=sys.stderr, flush=True)

@@ -50,7 +50,7 @@ def _cut_sequence(folder: Path, out: Path, seed: int) -> None:
             raise DataNotFound(f"no {what} in {folder}; a sequence has photos 1 to 6 and H_1_2 to H_1_6.")
     sources = [path for path in [*photos, *tables] if path is not None]
     key = json.dumps({"seed": seed, "from": fingerprints.files(*sources)})
-    if (out / "source.json").exists() and (out / "source.json").read_text() == key:
+    if (out / "source.json").exists() and (out / "source.json").read_text(encoding="utf-8") == key:
         return
 
     rng = np.random.default_rng([seed, zlib.crc32(folder.name.encode())])
@@ -73,7 +73,7 @@ def _cut_sequence(folder: Path, out: Path, seed: int) -> None:
             # Level 1 takes a sixth of the time of the default.
             Image.fromarray(patches.reshape(-1, SIDE)).save(temporary, compress_level=1)
     with atomic_write(out / "source.json") as temporary:  # says that the stacks are whole, and of what
-        temporary.write_text(key)
+        temporary.write_text(key, encoding="utf-8")
 
 
 def _target(column: str) -> int:

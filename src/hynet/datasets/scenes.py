@@ -120,7 +120,7 @@ def _view(photo: Path, K: Array, cam_from_world: Pose) -> View:
 def _strecha_view(file: Path, photo: Path) -> View:
     """K, a line of distortion, the rotation world_from_cam, the centre of the camera, and the size of the photo."""
     try:
-        numbers = np.array(file.read_text().split(), np.float64)
+        numbers = np.array(file.read_text(encoding="utf-8").split(), np.float64)
         K, distortion, world_from_cam, centre, size = np.split(numbers, [9, 12, 21, 24])
         K, world_from_cam = K.reshape(3, 3), world_from_cam.reshape(3, 3)
         width, height = size
@@ -153,7 +153,7 @@ def _listed_bags(folder: Path, views: Mapping[str, View]) -> dict[int, list[tupl
     """Those whose photos are all here."""
     bags: dict[int, list[tuple[str, ...]]] = {}
     for path in sorted(folder.rglob("*bag_*.txt")):
-        names = tuple(Path(line.strip()).stem for line in path.read_text().splitlines() if line.strip())
+        names = tuple(Path(line.strip()).stem for line in path.read_text(encoding="utf-8").splitlines() if line.strip())
         if len(names) > 1 and set(names) <= set(views):
             bags.setdefault(len(names), []).append(names)
     return bags

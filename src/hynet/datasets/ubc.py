@@ -137,7 +137,7 @@ def _mosaic(tiles: Array) -> Array:
 def scene_names(root: str | Path) -> list[str]:
     """By number, as in `PatchSet.scenes`; none where the set does not tell its scenes."""
     try:
-        listed = json.loads((Path(root) / "scene.json").read_text())["scenes"]
+        listed = json.loads((Path(root) / "scene.json").read_text(encoding="utf-8"))["scenes"]
         return [str(scene["name"]) for scene in listed if scene.get("patches")]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
@@ -150,7 +150,7 @@ def _scenes(root: Path, patches: int) -> Array | None:
         return None
     scenes = np.full(patches, -1, np.int64)
     try:
-        listed = [scene for scene in json.loads(path.read_text())["scenes"] if scene.get("patches")]
+        listed = [scene for scene in json.loads(path.read_text(encoding="utf-8"))["scenes"] if scene.get("patches")]
         for number, scene in enumerate(listed):
             scenes[scene["first_patch"] : scene["first_patch"] + scene["patches"]] = number
         told = sum(scene["patches"] for scene in listed)

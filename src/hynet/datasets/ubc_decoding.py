@@ -55,7 +55,7 @@ def cached(cache: Path, size: int) -> tuple[Array, Array, Array | None]:
 
 def _is_of(cache: Path, key: str) -> bool:
     try:
-        return (cache / "key.json").read_text() == key
+        return (cache / "key.json").read_text(encoding="utf-8") == key
     except (OSError, UnicodeDecodeError):
         return False
 
@@ -141,7 +141,7 @@ def numbers(path: Path, columns: tuple[int, ...], dtype: type = np.int64) -> Arr
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    with atomic_write(path) as temporary, temporary.open("w", newline="\n") as file:
+    with atomic_write(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(lines)
 
 

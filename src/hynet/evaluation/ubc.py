@@ -104,7 +104,10 @@ def trained_on(name: str) -> tuple[str, ...]:
     if not Path(name).is_file():  # a baseline, or a model that ships
         return ()
     try:
-        sets = {Path(root).name.lower() for root in json.loads(Path(name).with_name("run.json").read_text())["data"]}
+        sets = {
+            Path(root).name.lower()
+            for root in json.loads(Path(name).with_name("run.json").read_text(encoding="utf-8"))["data"]
+        }
     except (OSError, ValueError, KeyError, TypeError):  # no checkpoint of `hynet train`
         return ()
     return tuple(scene for scene in SCENES if scene in sets)

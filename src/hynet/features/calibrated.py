@@ -51,7 +51,7 @@ def claim(path: str | Path) -> None:
     path = Path(path)
     rows = _rows(path) if path.is_file() else None
     with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps(rows, indent=2) + "\n")
+        temporary.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
     if rows is None:
         path.unlink()  # nothing stays of a run that fails
 
@@ -63,7 +63,7 @@ def save(calibration: Calibration, path: str | Path, detector: str) -> None:
     before = _calibration(rows[detector], path).thresholds if detector in rows else {}
     row = asdict(calibration) | {"thresholds": {**before, **calibration.thresholds}}
     with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps(rows | {detector: row}, indent=2) + "\n")
+        temporary.write_text(json.dumps(rows | {detector: row}, indent=2) + "\n", encoding="utf-8")
 
 
 def _beside(path: Path) -> Path:
@@ -72,7 +72,7 @@ def _beside(path: Path) -> Path:
 
 def _rows(path: Path) -> dict[str, Any]:
     try:
-        rows = json.loads(path.read_text())
+        rows = json.loads(path.read_text(encoding="utf-8"))
         if isinstance(rows, dict):
             return rows
     except (OSError, ValueError, RecursionError):  # UnicodeDecodeError is one of these

@@ -191,14 +191,14 @@ def _of_others(path: Path, names: Sequence[str]) -> dict[str, str]:
     key = fingerprints.values([str(path.absolute()), stamp(path)])
     note = cache_folder() / "fingerprints" / f"{key}.json"
     try:
-        known = json.loads(note.read_text())
+        known = json.loads(note.read_text(encoding="utf-8"))
         return {name: str(known[name]) for name in names}
     except (OSError, ValueError, KeyError, TypeError):
         pass
     with open_features(path) as file, reading(path):
         found = {name: _what_they_are(file[name]) for name in names}
     with suppress(OSError), atomic_write(note) as temporary:
-        temporary.write_text(json.dumps(found))
+        temporary.write_text(json.dumps(found), encoding="utf-8")
     return found
 
 

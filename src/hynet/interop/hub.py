@@ -40,9 +40,9 @@ def save(model: str | Path, folder: str | Path, *, licence: str = "", trained_on
     folder = make_folder(folder)
     safetensors.write(folder / HUB_WEIGHTS, network.state_dict())
     with atomic_write(folder / "README.md") as file:
-        file.write_text(_card(folder.resolve().name, config))
+        file.write_text(_card(folder.resolve().name, config), encoding="utf-8")
     with atomic_write(folder / HUB_CONFIG) as file:  # last: it vouches for the rest
-        file.write_text(json.dumps(config, indent=2) + "\n")
+        file.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     return folder
 
 

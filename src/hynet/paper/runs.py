@@ -167,12 +167,12 @@ def train_one(data: Sequence[Path], validate: Path | None, training: Training) -
     except Diverged as error:  # the other rows are worth having
         told["diverged"] = str(error)
     with atomic_write(training.out / TRAINED) as temporary:
-        temporary.write_text(json.dumps(told) + "\n")
+        temporary.write_text(json.dumps(told) + "\n", encoding="utf-8")
 
 
 def _ended(training: Training) -> Ended | None:
     try:
-        told = json.loads((training.out / TRAINED).read_text())
+        told = json.loads((training.out / TRAINED).read_text(encoding="utf-8"))
         ended = Ended(training.out, told.get("diverged", ""))
     except (OSError, ValueError, AttributeError):
         return None

@@ -54,7 +54,7 @@ def assemble(out: Path, settings: Mapping[str, Any], hard_share: float) -> dict[
     with atomic_write(out / "correspondences.npz") as temporary:
         np.savez(temporary, first=columns["first"], second=columns["second"], hard=columns["hard"])
     with atomic_write(out / "scene.json") as temporary:
-        temporary.write_text(json.dumps(summary, indent=1))
+        temporary.write_text(json.dumps(summary, indent=1), encoding="utf-8")
     return summary
 
 
@@ -187,6 +187,6 @@ def finished(parts: Path) -> dict[str, dict[str, Any]]:
 
 def read(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise BadData(f"{path} cannot be read ({error}); remove its folder and run again.") from None

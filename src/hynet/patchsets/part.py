@@ -74,10 +74,10 @@ def _work_folder(name: str, files: Files, parts: Path, settings: PatchSettings) 
     """Where a run that was cut off goes on, unless photos or settings are not those it began with."""
     work = parts / f".work-{name}"
     key = json.dumps([files, noted(settings)])
-    if not (work / "key.json").exists() or (work / "key.json").read_text() != key:
+    if not (work / "key.json").exists() or (work / "key.json").read_text(encoding="utf-8") != key:
         shutil.rmtree(work, ignore_errors=True)
         with atomic_write(work / "key.json") as temporary:
-            temporary.write_text(key)
+            temporary.write_text(key, encoding="utf-8")
     return work
 
 
@@ -148,7 +148,7 @@ def _write_part(
     if columns is not None and patches is not None:
         np.save(temporary / "patches.npy", patches)
         np.savez(temporary / "columns.npz", **columns)  # type: ignore[arg-type]
-    (temporary / "part.json").write_text(json.dumps(told))
+    (temporary / "part.json").write_text(json.dumps(told), encoding="utf-8")
     shutil.rmtree(part, ignore_errors=True)
     temporary.rename(part)
 

@@ -83,7 +83,7 @@ def files(*paths: Path) -> str:
     told = values([(path.name, _content(path, known)) for path in paths])
     if known != before:
         with suppress(BadInput), atomic_write(note) as temporary:  # not writable: everything is read again next time
-            temporary.write_text(json.dumps(known))
+            temporary.write_text(json.dumps(known), encoding="utf-8")
     return told
 
 
@@ -135,7 +135,7 @@ def _stamp(path: Path) -> list[int]:
 
 def _noted(path: Path) -> Known:
     try:
-        return json.loads(path.read_text())
+        return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
 

@@ -44,7 +44,7 @@ def memory() -> int:
     """Bytes that this machine, or the container, has."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else [8 << 30]
     try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8").strip()
     except OSError:
         limit = "max"
     return min([*found, *([int(limit)] if limit.isdigit() else [])])
@@ -53,7 +53,7 @@ def memory() -> int:
 def processor() -> str:
     """Its name, how many cores of it we may use, and which of the instructions that decide our speed it has."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:  # not Linux
         return f"{platform.processor() or platform.machine()}, {len(cores())} cores"
     told = dict(reversed([line.partition(":")[::2] for line in lines]))  # of the first core

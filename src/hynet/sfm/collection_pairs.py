@@ -88,7 +88,7 @@ def find_pairs(
 
 def write_pairs(out: Path, found: FoundPairs) -> None:
     """Two names a line, as hloc has it."""
-    with atomic_write(out) as temporary, temporary.open("w") as file:
+    with atomic_write(out) as temporary, temporary.open("w", encoding="utf-8") as file:
         file.writelines(f"{found.names[first]} {found.names[second]}\n" for first, second in found.pairs)
 
 

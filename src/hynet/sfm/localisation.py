@@ -226,7 +226,7 @@ def _noted(here: Map, photo: Path, note: Path | None) -> dict[str, Any]:
     made_from = fingerprints.values([here.fingerprint, fingerprints.photo(photo)])
     if note is not None and note.is_file():
         with suppress(OSError, ValueError, AttributeError):
-            before = json.loads(note.read_text())
+            before = json.loads(note.read_text(encoding="utf-8"))
             if before.pop("made_from", None) == made_from:
                 return before
     found = here.locate(photo)
@@ -234,7 +234,7 @@ def _noted(here: Map, photo: Path, note: Path | None) -> dict[str, Any]:
     if note is not None:
         drawing.save(found.draw(photo), note.with_suffix(".jpg"))
         with atomic_write(note) as file:  # last: it vouches for the picture
-            file.write_text(json.dumps({**told, "made_from": made_from}) + "\n")
+            file.write_text(json.dumps({**told, "made_from": made_from}) + "\n", encoding="utf-8")
     return told
 
 
@@ -248,7 +248,7 @@ def _features_file(folder: Path, features: str | Path | None) -> Path:
     """As given, or as photos.json says: a name in the folder, or a path."""
     if features is None:
         try:
-            features = folder / json.loads((folder / "photos.json").read_text())["features"]
+            features = folder / json.loads((folder / "photos.json").read_text(encoding="utf-8"))["features"]
         except (OSError, ValueError, KeyError, TypeError):
             raise DataNotFound(
                 f"{folder} does not say which features it was made of; give their file, in hloc's layout, as well."

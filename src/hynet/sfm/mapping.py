@@ -91,7 +91,7 @@ def map_folder(
         (out / "table.json").unlink(missing_ok=True)  # killed in between, it would vouch for files of two models
         colmap.write_model(model, out, _colours(arrays, photos))
         with atomic_write(out / "table.md") as file:
-            file.write_text(done.table().markdown() + "\n")
+            file.write_text(done.table().markdown() + "\n", encoding="utf-8")
         write_json(out / "table.json", {**asdict(done), "made_from": made_from})  # last: it vouches for the rest
         return done
 
@@ -108,7 +108,7 @@ def map_folder(
 def _earlier_table(path: Path) -> dict[str, Any]:
     """What the table of an earlier run says; one that was cut short says nothing, and the model is made again."""
     try:
-        told = json.loads(path.read_text())
+        told = json.loads(path.read_text(encoding="utf-8"))
         names = {each.name for each in fields(Reconstructed)}
         return told if isinstance(told, dict) and told.keys() - {"made_from"} == names else {}
     except (OSError, ValueError, RecursionError):

@@ -63,7 +63,7 @@ def clear(out: Path) -> None:
 def earlier_note(out: Path) -> dict[str, Any]:
     """What photos.json says of an earlier run; nothing where there was none."""
     try:
-        told = json.loads((out / "photos.json").read_text())
+        told = json.loads((out / "photos.json").read_text(encoding="utf-8"))
         before = {key: told[key] for key in ("features", "settings", "contents")}
         return before | {"described": dict(told.get("described", {}))}  # which earlier versions did not note
     except FileNotFoundError:
@@ -77,7 +77,7 @@ def earlier_note(out: Path) -> dict[str, Any]:
 def folder_of_photos(out: Path) -> Path | None:
     """Where the photos of a model are, if photos.json says it and they still are."""
     try:
-        folder = Path(json.loads((out / "photos.json").read_text())["photos"])
+        folder = Path(json.loads((out / "photos.json").read_text(encoding="utf-8"))["photos"])
         return folder if folder.is_dir() else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
@@ -113,4 +113,4 @@ def check_described(out: Path, described: Mapping[str, str], overwrite: bool) ->
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
     with atomic_write(path) as file:
-        file.write_text(json.dumps(value, indent=1) + "\n")
+        file.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")

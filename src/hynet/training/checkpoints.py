@@ -130,7 +130,7 @@ def _fingerprint(model: str) -> str | None:
 def describe_run(out: Path, about: Mapping[str, Any]) -> None:
     """run.json: the same for people."""
     with atomic_write(out / ABOUT) as temporary:
-        temporary.write_text(json.dumps(about, indent=2) + "\n")
+        temporary.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
 def check_same_run(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:

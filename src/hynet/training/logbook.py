@@ -26,9 +26,9 @@ def logbook(out: Path, step: int, watch: Watch) -> Iterator[Watch]:
     """A function that writes a line into the log, to TensorBoard where that is installed, and shows it to `watch`."""
     lines = [line for line in _lines(out / LOG) if line["step"] <= step]  # a resumed run writes later ones again
     with atomic_write(out / LOG) as temporary:
-        temporary.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        temporary.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     board = _tensorboard(out, step)
-    with (out / LOG).open("a") as file:
+    with (out / LOG).open("a", encoding="utf-8") as file:
 
         def write(line: Line) -> None:
             file.write(json.dumps(line) + "\n")

@@ -82,7 +82,7 @@ def _scenes_of(root: Path, patches: int) -> list[TrainingScene]:
             f"no folder {root}, which the model was trained on; its scene.json says which scenes it has."
         )
     try:
-        told = json.loads((root / "scene.json").read_text())["scenes"]
+        told = json.loads((root / "scene.json").read_text(encoding="utf-8"))["scenes"]
         return [TrainingScene(one["name"], one["registered"], one["patches"]) for one in told if one["patches"]]
     except FileNotFoundError:  # a set of others
         return [TrainingScene(root.name, None, patches)]

@@ -88,7 +88,7 @@ def reconstruct(
     with exclusive_lock(out):
         table = out / "table.json"
         if table.exists():
-            return Reconstructed(**json.loads(table.read_text()))
+            return Reconstructed(**json.loads(table.read_text(encoding="utf-8")))
         database = out / "database.db"
         with colmap.opened(database) as store:
             _add_photos(store, photos, features, scene.database)
@@ -99,7 +99,7 @@ def reconstruct(
         done = Reconstructed.of(colmap.as_arrays(mapped), colmap.read_funnel(database), out, len(photos))
         colmap.write_model(mapped, out)
         with atomic_write(table) as file:  # last: it vouches for the rest
-            file.write_text(json.dumps(asdict(done)))
+            file.write_text(json.dumps(asdict(done)), encoding="utf-8")
         return done
 
 

@@ -44,7 +44,7 @@ def open_torch(path: Path, device: str | None = None) -> Descriptor:
 
 def _from_hub(folder: Path, device: str | None) -> Descriptor:
     try:
-        config = json.loads((folder / HUB_CONFIG).read_text())
+        config = json.loads((folder / HUB_CONFIG).read_text(encoding="utf-8"))
         support, ratio = (None if config.get(key) is None else float(config[key]) for key in ("support", "ratio"))
     except (OSError, ValueError, TypeError, AttributeError):
         raise BadWeights(f"{folder / HUB_CONFIG} is not a valid config; save or download the model again.") from None

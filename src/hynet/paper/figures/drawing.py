@@ -132,7 +132,7 @@ def draw(out: Path, sources: Sources, command: str = "hynet paper figures") -> d
             continue
         text.append(f"![{name}]({name}.svg)\n\n**{name}.** {drawing.caption}")
     with atomic_write(out / "figures.md") as temporary:
-        temporary.write_text("\n\n".join(text) + "\n")
+        temporary.write_text("\n\n".join(text) + "\n", encoding="utf-8")
     return found
 
 
