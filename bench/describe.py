@@ -13,8 +13,9 @@ import numpy as np
 
 from bench import Measurement, all_milliseconds
 from hynet.errors import need
-from hynet.features.descriptors.loading import load, models, network
+from hynet.features.descriptors.loading import load, models
 from hynet.features.descriptors.onnx import OnnxEngine
+from hynet.features.descriptors.weights import network
 
 IN_FLOATS = "hynet, default-float"
 PATCHES = 512

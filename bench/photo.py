@@ -23,7 +23,7 @@ from bench import Measurement, milliseconds
 from bench.reconstruct import bench_photos
 from hynet import images
 from hynet.errors import HynetError, MissingExtra, need
-from hynet.features.descriptors.loading import network
+from hynet.features.descriptors.weights import network
 from hynet.features.detectors.dog import DoG, octaves
 from hynet.features.extractors import PhotoExtractor, find_extractor, open_extractor
 from hynet.features.extractors.patchwise import Extractor

@@ -136,7 +136,7 @@ def test_a_run_that_cannot_be_is_refused_in_a_sentence(tmp_path, capsys):
         f"--shape {tmp_path}/text.safetensors": "not a weights file",
         "--shape baumberg": "learns nothing",
         f"--shape {tmp_path}/missing.safetensors": f"cannot read {tmp_path}/missing.safetensors",
-        f"--shape {tmp_path}/copied.onnx": "give .pth or .safetensors",
+        f"--shape {tmp_path}/copied.onnx": "give .pt, .pth, .params or .safetensors",
         "--descriptor rootsift": "no weights for torch ship under the name rootsift",
     }.items():
         assert main([*asked.split(), *options.split()]) == 2

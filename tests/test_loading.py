@@ -7,7 +7,7 @@ import torch
 from conftest import shared_file
 from hynet import descriptors, load
 from hynet.errors import BadInput, BadWeights
-from hynet.features.descriptors.loading import network
+from hynet.features.descriptors.weights import network
 
 
 @pytest.mark.parametrize("norm", ["frn", "bn", "in", "bn-affine"])

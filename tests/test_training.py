@@ -23,7 +23,7 @@ from hynet.datasets import synthetic, ubc
 from hynet.descriptors import DESCRIPTORS
 from hynet.errors import BadInput, BadWeights
 from hynet.evaluation import charts
-from hynet.features.descriptors import loading
+from hynet.features.descriptors.weights import network as open_network
 from hynet.pages.report import training
 from hynet.training import checkpoints, logbook, loop, sampling, validation
 from hynet.training.configuration import TrainConfig, learning_rate, progress
@@ -437,7 +437,7 @@ def test_uncertain_negatives_are_left_out_when_asked(patches):
 
 @pytest.mark.parametrize("model", ["default", "light"])  # in tiles, and whole
 def test_convolutions_in_bfloat16_say_nearly_the_same_forward_and_backward(model, patches):
-    network = loading.network(model).train()
+    network = open_network(model).train()
     for dropout in (module for module in network.modules() if isinstance(module, torch.nn.Dropout)):
         dropout.p = 0.0
     second = [module for module in network.modules() if isinstance(module, torch.nn.Conv2d)][1]

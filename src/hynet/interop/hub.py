@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput, DataNotFound, need
-from ..features.descriptors import loading
+from ..features.descriptors import loading, weights
 from ..features.descriptors.weights import HUB_CONFIG, HUB_WEIGHTS
 from ..runtime import safetensors
 from ..runtime.files import atomic_write, make_folder
@@ -25,7 +25,7 @@ REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 
 def save(model: str | Path, folder: str | Path, *, licence: str = "", trained_on: str = "") -> Path:
     """Weights of any of our networks, by name or path, into a folder that can be uploaded as it is."""
-    network = loading.network(model)
+    network = weights.network(model)
     described = loading.load(model)
     config = {
         "library_name": "hynet",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Protocol
 
-from ..runtime import fingerprints
 from ..runtime.parts import FilePart, open_part
 from ..runtime.plugins import with_plugins
 from ..types import Features, Matches
@@ -48,5 +47,7 @@ def open_matcher(name_or_path: str | Path, **options: Any) -> Matcher:
 
 def weights_of(name_or_path: str | Path) -> str | None:
     """Fingerprint a matcher's weights; None where its name alone makes it."""
+    from ..runtime import fingerprints  # here, since matching two photos does not need it
+
     found = None if str(name_or_path) in MATCHERS else fingerprints.weights(Path(name_or_path))
     return None if found is None else found[:16]

@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from numpy.typing import NDArray
+
 from ..errors import BadWeights
-from .fingerprints import Array
 
 
 def session(path: str | Path, threads: int) -> Any:
@@ -30,7 +31,7 @@ def session(path: str | Path, threads: int) -> Any:
         ) from None
 
 
-def run(network: Any, outputs: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
+def run(network: Any, outputs: Sequence[str], inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
     """What a session makes of its inputs. Some broken files open, and fail only here."""
     try:
         return network.run(outputs, inputs)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import BadInput
-from ..features.descriptors import DESCRIPTORS, loading
+from ..features.descriptors import DESCRIPTORS, weights
 from ..runtime import safetensors
 from ..runtime.files import atomic_write
 from . import checkpoints, materials
@@ -49,7 +49,7 @@ def share(
     bill = [] if sources is None else _bill(about, sources)
     state = content["network"]
     if about["recipe"] == "joint":
-        network = loading.network(source)
+        network = weights.network(source)
         state = network.state_dict()
         about = about | {"dim": network.dim, "config": about["config"] | {"network": type(network).__name__}}
     safetensors.write(file, state, recipe=about["recipe"])

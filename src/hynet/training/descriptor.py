@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ..errors import BadInput, BadWeights, choose
-from ..features.descriptors import DESCRIPTORS, loading
+from ..features.descriptors import DESCRIPTORS, weights
 from ..features.descriptors.layers import Network, as_network, start_orthogonal
 from ..losses import LOSSES, Loss
 from ..losses.options import takes, with_options
@@ -33,9 +33,9 @@ def start(config: TrainConfig, device: str, own: OwnNetwork | None = None) -> St
     if config.start == "orthogonal" and not isinstance(own, nn.Module):
         start_orthogonal(network, config.gain)
     if config.start_from and made is not None:
-        loading.fill(made, config.start_from)
+        weights.fill(made, config.start_from)
     elif config.start_from:
-        found = loading.network(config.start_from)
+        found = weights.network(config.start_from)
         if [*found.state_dict()] != [*network.state_dict()]:
             raise BadWeights(
                 f"{config.start_from} is a {type(found).__name__}, but the recipe trains another network; "

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import BadInput
-from ..features.descriptors import loading
+from ..features.descriptors import weights
 from ..features.descriptors.layers import Network
 from ..features.detectors import affnet
 from ..features.detectors.affine_network import REGION
@@ -172,7 +172,7 @@ def _round() -> AffNet:
 
 def descriptor_of(config: ShapeConfig) -> Network:
     """The one that the config names, in torch."""
-    network = loading.network(config.descriptor)
+    network = weights.network(config.descriptor)
     if network.patch_size != PATCH_SIZE:
         raise BadInput(f"shapes are learnt with a descriptor of {PATCH_SIZE}-pixel patches, not {network.patch_size}.")
     return network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -12,14 +12,11 @@ from ...runtime.plugins import importable
 from ...types import Descriptor
 from ..models import shipped
 from . import DESCRIPTORS, ENGINES
-from .weights import fill, from_state, network, open_own, read_state, state_or_nothing
 
 if TYPE_CHECKING:
     from torch import nn
 
 _LOG = logging.getLogger(__name__)
-
-__all__ = ["ENGINES", "fill", "from_state", "load", "models", "network", "read_state", "state_or_nothing"]
 
 
 def load(
@@ -36,6 +33,8 @@ def load(
     if engine is not None:
         choose(ENGINES, engine, "engine")
     if network is not None:
+        from .weights import open_own
+
         return open_own(path, network, device)
     row = DESCRIPTORS.get(name)
     if name in ours:  # names before paths: a folder called like one does not hide it

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 State = Mapping[str, "Tensor"]
 
+JOINT_SHAPE = "joint_shape."  # begins the keys of a shape network that was trained with a descriptor
 HUB_CONFIG, HUB_WEIGHTS = "config.json", "model.safetensors"  # a folder of these, as huggingface_hub names them
 
 
@@ -93,8 +94,17 @@ def read_state(path: str | Path) -> State:
     return state
 
 
+def read_shape_state(path: str | Path) -> Any:
+    """What a weights file holds for a detector's or shape's network, also one that was trained with a descriptor."""
+    content = _innermost(_content(Path(path)))
+    if not isinstance(content, Mapping):
+        return content
+    joint = {key.removeprefix(JOINT_SHAPE): value for key, value in content.items() if str(key).startswith(JOINT_SHAPE)}
+    return joint or content
+
+
 def state_or_nothing(path: str | Path) -> State:
-    """The same, but empty where the file holds no state dict: so that others can be asked whether it is theirs."""
+    """The state dict in a file, empty where there is none: so that others can be asked whether it is theirs."""
     try:
         return read_state(path)
     except BadWeights:
@@ -215,7 +225,7 @@ def _unwrapped(content: Any) -> Any:
     inner = _innermost(content)
     if not isinstance(inner, Mapping):
         return inner
-    return {_bare(key): value for key, value in inner.items() if not str(key).startswith("joint_shape.")}
+    return {_bare(key): value for key, value in inner.items() if not str(key).startswith(JOINT_SHAPE)}
 
 
 def _innermost(content: Any) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from ...errors import BadWeights
-from .weights import read_state
+from ..descriptors.weights import read_shape_state
 
 CHANNELS, STRIDES = (16, 16, 32, 32, 64, 64), (1, 1, 2, 1, 2, 1)
 LAST = 8  # pixels a side that are left for the last convolution
@@ -38,7 +38,7 @@ def standardised(patches: Tensor) -> Tensor:
 
 def load(path: str | Path) -> AffNet:
     """The network in a published file, in one of ours, or in a checkpoint."""
-    state = read_state(path)
+    state = read_shape_state(path)
     if not isinstance(state, Mapping) or not recognised(state):
         raise BadWeights(f"{path} does not hold AffNet, whose last layer is (3, 64, 8, 8).")
     return from_state(state, str(path))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ...errors import BadWeights
-from .weights import read_state
+from ..descriptors.weights import read_shape_state
 
 FILTERS = 8
 INNER_LEVELS = 3  # each 1.2 times smaller than the one before
@@ -76,7 +76,7 @@ def load(path: str | Path) -> KeyNetwork:
     """The network with the weights of a file: published (.pth), ours (.safetensors) or a checkpoint, ready to use."""
     network = KeyNetwork()
     try:
-        network.load_state_dict(read_state(path))
+        network.load_state_dict(read_shape_state(path))
     except (RuntimeError, TypeError):
         raise BadWeights(f"{path} does not hold Key.Net's layers, all of them and no others.") from None
     return network.eval()

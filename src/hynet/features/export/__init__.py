@@ -48,7 +48,8 @@ def export_weights_int8(
 
 def open_weights(model: str | Path) -> tuple[str, Any]:
     """What the weights are of, a detector, a shape network or a descriptor, and that network."""
-    from ..descriptors.loading import from_state, models, network, read_state
+    from ..descriptors.loading import models
+    from ..descriptors.weights import from_state, network, read_state
     from ..detectors import affnet, keynet_network
     from ..models import shipped
 

@@ -12,7 +12,7 @@ import torch
 from ... import images
 from ...errors import BadWeights, need
 from ...types import Features, Keypoints
-from ..descriptors.loading import state_or_nothing
+from ..descriptors.weights import state_or_nothing
 
 LONGEST = 1024  # pixels of the longer side, as in LightGlue and hloc
 SIGMA = 1.0  # it has no scale

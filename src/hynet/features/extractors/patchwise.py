@@ -18,13 +18,16 @@ from ...types import Array, Descriptor, Detector, Features, Keypoints
 from ..calibrated import Calibration, saved
 from ..descriptors.loading import load
 from ..detectors import open_detector
-from ..detectors.affine_network import SHIPPED, AffineNetwork
 from ..detectors.orientation import oriented
-from ..detectors.shape import baumberg
+from ..models import shipped
 from ..settings import ORIENTATIONS, FeatureOptions, FeatureSettings, with_options
 from . import PhotoExtractor
 
-SHAPES = {"none": None, "baumberg": None, "affine-network": SHIPPED}  # -> its network; any other is the path of one
+SHAPES = {
+    "none": None,
+    "baumberg": None,
+    "affine-network": shipped("shape")["shape"],
+}  # -> its network; any other is the path of one
 
 
 @with_options(FeatureSettings)
@@ -152,10 +155,14 @@ def _open_shape(shape: str) -> Reshape | None:
     if shape in ("auto", "none"):
         return None
     if shape == "baumberg":
+        from ..detectors.shape import baumberg
+
         return lambda image, keypoints, support: baumberg(image, keypoints)
     weights = network_of_shape(shape)
     if weights is None or not weights.exists():
         raise BadInput(f"no shape {shape!r}; choose {listed(SHAPES)}, or give the path of a network such as AffNet.")
+    from ..detectors.affine_network import AffineNetwork
+
     return AffineNetwork(weights)
 
 

@@ -18,7 +18,7 @@ from torch.nn import functional
 from ... import images
 from ...errors import BadWeights
 from ...types import Array, Features, Keypoints
-from ..descriptors.loading import state_or_nothing
+from ..descriptors.weights import state_or_nothing
 
 # Convolutions as (channels out, kernel, whether L2-Net would halve the picture, normalised, rectified)
 LAYERS = [

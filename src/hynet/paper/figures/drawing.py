@@ -36,7 +36,7 @@ class Sources:
 
 def fig1(sources: Sources) -> Drawing:
     """Two real descriptors before normalisation: of two keypoints of the photo that ships."""
-    from ...features.descriptors.loading import network
+    from ...features.descriptors.weights import network
     from ...features.detectors import open_detector
 
     photo = images.read(example().paths[0])
@@ -69,8 +69,8 @@ def fig2b(sources: Sources) -> Drawing:
 
 
 def fig3(sources: Sources) -> Drawing:
-    from ...features.descriptors.loading import network
     from ...features.descriptors.outline import outline
+    from ...features.descriptors.weights import network
 
     name = _first_network(sources.models)
     module = network(name)
