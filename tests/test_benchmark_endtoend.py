@@ -25,7 +25,7 @@ from hynet.errors import BadData, BadInput
 from hynet.evaluation import homography, methods, papers
 from hynet.evaluation.contestants import Contestant
 from hynet.evaluation.imc.evaluate import multiview, stereo
-from hynet.evaluation.methods import Setting
+from hynet.evaluation.methods import DetectorOptions, Protocol
 from hynet.geometry import Pose
 from hynet.matching.nearest import match
 from hynet.types import Descriptor, Features, Keypoints
@@ -418,7 +418,7 @@ def test_two_photos_are_no_model_of_a_bag(tmp_path):
     np.save(folder / "keys-th-0.1.npy", ["0-1"])  # only these two can be joined
     (tower,) = scenes.load(tmp_path)
     *_, exact = methods.open_methods(
-        [], Setting(), files=[folder / "right.h5"], photos=[v.photo for v in tower.views.values()]
+        [], Protocol(), files=[folder / "right.h5"], photos=[v.photo for v in tower.views.values()]
     )
     assert multiview.bag_credits(exact, tower, ("0", "1", "2", "3", "4"), 0.9) == 0
 
@@ -449,7 +449,7 @@ def test_groups_of_a_features_file_may_be_named_by_more_or_less_of_the_path(sequ
     one = features(np.array([[3.0, 4.0]]), np.ones((1, 8)))
     for name in ("1.png", "graf/1.png", f"{sequences.name}/graf/1.png"):
         write_h5(tmp_path / "f.h5", {name: one})
-        *_, method = methods.open_methods([], Setting(), files=[tmp_path / "f.h5"], photos=[photo])
+        *_, method = methods.open_methods([], Protocol(), files=[tmp_path / "f.h5"], photos=[photo])
         np.testing.assert_allclose(method.features(photo).keypoints.xy, [[3, 4]])
 
 
@@ -458,10 +458,10 @@ def test_one_group_for_two_photos_is_refused(sequences, tmp_path):
     write_h5(tmp_path / "f.h5", {"1.png": one})
     with pytest.raises(BadData, match="several photos"):
         methods.open_methods(
-            [], Setting(), files=[tmp_path / "f.h5"], photos=[sequences / s / "1.png" for s in ("graf", "wall")]
+            [], Protocol(), files=[tmp_path / "f.h5"], photos=[sequences / s / "1.png" for s in ("graf", "wall")]
         )
     with pytest.raises(BadData, match="no features of"):
-        methods.open_methods([], Setting(), files=[tmp_path / "f.h5"], photos=[sequences / "graf" / "2.png"])
+        methods.open_methods([], Protocol(), files=[tmp_path / "f.h5"], photos=[sequences / "graf" / "2.png"])
 
 
 def test_a_features_file_gives_its_strongest(sequences, tmp_path):
@@ -469,7 +469,9 @@ def test_a_features_file_gives_its_strongest(sequences, tmp_path):
     keypoints = Keypoints.from_circles(rng.uniform(0, 99, (9, 2)), np.ones(9), np.zeros(9), np.arange(9.0))
     write_h5(tmp_path / "f.h5", {"graf/1.png": Features(keypoints, unit(rng.normal(size=(9, 8))), (320, 240))})
     photo = sequences / "graf" / "1.png"
-    *_, method = methods.open_methods([], Setting(max_keypoints=3), files=[tmp_path / "f.h5"], photos=[photo])
+    *_, method = methods.open_methods(
+        [], DetectorOptions(max_keypoints=3).shared(), files=[tmp_path / "f.h5"], photos=[photo]
+    )
     np.testing.assert_array_equal(method.features(photo).keypoints.scores, [6, 7, 8])  # in the order of the file
 
 
@@ -479,7 +481,7 @@ def test_a_features_file_keeps_its_ratio_and_must_be_finite(sequences, tmp_path)
     write_h5(tmp_path / "f.h5", {"1.png": one})
     with h5py.File(tmp_path / "f.h5", "a") as file:
         file.attrs["ratio"] = 0.8
-    *_, method = methods.open_methods([], Setting(), files=[tmp_path / "f.h5"], photos=[photo])
+    *_, method = methods.open_methods([], Protocol(), files=[tmp_path / "f.h5"], photos=[photo])
     assert method.features(photo).ratio == 0.8
     with h5py.File(tmp_path / "f.h5", "a") as file:
         file["1.png/descriptors"][:] = np.nan
@@ -494,27 +496,29 @@ def test_photos_of_one_name_size_and_time_are_told_apart(tmp_path):
         photos[-1].parent.mkdir()
         cv2.imwrite(str(photos[-1]), synthetic.texture((96, 96), seed))
         os.utime(photos[-1], (1, 1))
-    rootsift, *_ = methods.open_methods(["rootsift"], Setting())
+    rootsift, *_ = methods.open_methods(["rootsift"], Protocol())
     first, second = map(rootsift.features, photos)
     assert len(first) != len(second) or not np.array_equal(first.keypoints.xy, second.keypoints.xy)
 
 
 def test_a_method_is_named_once():
     with pytest.raises(BadInput, match="opencv-sift is named twice"):
-        methods.open_methods(["opencv-sift", "opencv-sift"], Setting())
+        methods.open_methods(["opencv-sift", "opencv-sift"], Protocol())
 
 
 def test_a_detector_and_a_descriptor_are_one_row(sequences):
     photo = sequences / "graf" / "1.png"
-    plain, both, *_ = methods.open_methods(["rootsift", "keynet+rootsift"], Setting(max_keypoints=50))
+    plain, both, *_ = methods.open_methods(["rootsift", "keynet+rootsift"], DetectorOptions(max_keypoints=50).shared())
     (named,) = [
-        m for m in methods.open_methods(["rootsift"], Setting(("dog", "keynet"), 50)) if m.name == "keynet+rootsift"
+        m
+        for m in methods.open_methods(["rootsift"], DetectorOptions(("dog", "keynet"), 50).shared())
+        if m.name == "keynet+rootsift"
     ]
     assert [plain.name, both.name] == ["rootsift", "keynet+rootsift"]
     np.testing.assert_array_equal(both.features(photo).descriptors, named.features(photo).descriptors)
     assert not np.array_equal(both.features(photo).keypoints.xy, plain.features(photo).keypoints.xy)
     with pytest.raises(BadInput, match="nobody"):
-        methods.open_methods(["nobody+rootsift"], Setting())
+        methods.open_methods(["nobody+rootsift"], Protocol())
 
 
 def test_an_extractor_with_a_matcher_is_matched_by_it(sequences):
@@ -522,7 +526,7 @@ def test_an_extractor_with_a_matcher_is_matched_by_it(sequences):
     found = BENCHMARKS["homography"](rows, sequences, max_keypoints=200).rows
     # `nearest` by itself applies the ratio test of the features, which is the column of its own of the other row.
     assert found[rows[1]]["mma3"] == found[rows[0]]["mma3_ratio"] != found[rows[0]]["mma3"]
-    method, *_ = methods.open_methods(rows[1:], Setting())
+    method, *_ = methods.open_methods(rows[1:], Protocol())
     assert method.matcher is not None
     first, second = (method.features(sequences / "graf" / f"{k}.png") for k in (1, 2))
 

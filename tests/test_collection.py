@@ -22,7 +22,7 @@ import pytest
 from hynet import images
 from hynet.cli import main, progress
 from hynet.errors import BadData, BadInput, DataNotFound, UnreadableImage
-from hynet.evaluation.methods import Setting, open_methods
+from hynet.evaluation.methods import DetectorOptions, open_methods
 from hynet.features import folder as features_folder
 from hynet.features.addresses import fetched, find_addresses
 from hynet.features.collection import IndexRow, read_index, write_rows
@@ -415,8 +415,8 @@ def test_match_reads_a_collection(made, tmp_path, capsys):
 
 
 def test_benchmarks_take_a_collection_for_a_features_file(made, photos):
-    setting = Setting(max_keypoints=30)
-    *_, method = open_methods(["rootsift"], setting, files=[made], photos=[photos / "0.png", photos / "1.png"])
+    protocol = DetectorOptions(max_keypoints=30).shared()
+    *_, method = open_methods(["rootsift"], protocol, files=[made], photos=[photos / "0.png", photos / "1.png"])
     assert method.name == "collection"
     assert len(method.features(photos / "0.png")) == 30
     assert method.fingerprint is not None

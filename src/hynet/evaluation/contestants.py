@@ -12,7 +12,6 @@ import numpy as np
 
 from ..errors import BadData, BadInput
 from ..features.descriptors import resizing
-from ..features.descriptors.compressed import Compressed
 from ..features.descriptors.loading import load, models
 from ..features.descriptors.resizing import resized
 from ..runtime import cache, fingerprints
@@ -48,8 +47,7 @@ def fingerprint(name: str, descriptor: Descriptor) -> str:
     """A hash that changes with the weights, the code of the descriptor, or the libraries under it."""
     known_by = fingerprints.weights(models().get(name, Path(name))) or name
     parts = [descriptor, *(descriptor.modules() if hasattr(descriptor, "modules") else ())]  # layers of packages too
-    if isinstance(descriptor, Compressed):
-        parts += [descriptor.inner, descriptor.code]
+    parts += [getattr(descriptor, part) for part in ("inner", "code") if hasattr(descriptor, part)]  # compressed
     kinds = {kind for part in parts for kind in type(part).__mro__}
     own = {sys.modules[kind.__module__] for kind in kinds if not kind.__module__.startswith(("builtins", "torch."))}
     return fingerprints.values([known_by, fingerprints.code(resizing, *own)])

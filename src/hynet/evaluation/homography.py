@@ -18,6 +18,7 @@ from .. import geometry, images
 from .. import matching as matchers
 from ..datasets import sequences
 from ..datasets.sequences import ImageSequence
+from ..features.settings import FeatureSettings
 from ..geometry import metrics
 from ..images import patches
 from ..matching import Matcher
@@ -30,7 +31,7 @@ from ..types import Array, Features, Matches, Progress, silent
 from . import comparing
 from .comparing import Column, Samples
 from .contestants import Model
-from .methods import REFINED, KeypointOptions, Method, Setting, key, open_methods
+from .methods import REFINED, KeypointOptions, Method, Protocol, key, open_methods
 from .results import Curves, Evaluation
 
 PIXELS = range(1, 11)  # thresholds of the mean matching accuracy
@@ -61,8 +62,8 @@ def evaluate(
     """Mean matching accuracy, homography accuracy and correct matches on image sequences with H_1_k."""
     found = sequences.load(data)
     photos = [photo for sequence in found for photo in sequence.photos]
-    setting = options.setting(spread=options.spread)
-    methods = open_methods(models, setting, files=options.features, photos=photos)
+    protocol = options.shared(FeatureSettings(spread=options.spread))
+    methods = open_methods(models, protocol, files=options.features, photos=photos)
     rival = comparing.rival([method.name for method in methods], options.against)
     samples: dict[str, list[dict[str, Array]]] = {}  # method -> sequence -> column -> (pairs,)
     for method in methods:
@@ -100,7 +101,7 @@ def evaluate(
                 for name, own in samples.items()
             }
         },
-        notes=[*_notes(setting, "sequences" if len(found) > 1 else "pairs"), *([REFINED] if options.refine else [])],
+        notes=[*_notes(protocol, "sequences" if len(found) > 1 else "pairs"), *([REFINED] if options.refine else [])],
     )
 
 
@@ -218,9 +219,9 @@ def _pictures(means: Mapping[str, Mapping[str, Array]]) -> dict[str, Curves]:
     }
 
 
-def _notes(setting: Setting, drawn: str) -> list[str]:
+def _notes(protocol: Protocol, drawn: str) -> list[str]:
     return [
-        setting.told(),
+        protocol.summary(),
         "mmaT: of the mutual nearest neighbours (no ratio test), the share within T pixels of the truth, a mean over "
         f"sequences; correct: how many are within {RIGHT:g} pixels, a pair.",
         "aucT: area under the accuracy of the fitted homography up to a mean error of T pixels at the photo's corners; "

@@ -26,9 +26,10 @@ from ..sfm.reconstruct import reconstruct
 from ..types import Array, Features, Progress, silent
 from . import comparing
 from .contestants import SANITY, Model
-from .methods import Method, Setting, open_methods
+from .methods import DetectorOptions, Method, open_methods
 from .results import Evaluation
 
+NEGATIVES = 10  # maximum number of photos of other scenes to look up in each map
 RATIO = 0.8  # of the matches that maps are made of, as in eth
 COLUMNS = ("located", "within", "rotation_error", "position_error", "inliers", "refused")
 FORMATS = {"located": ".1f", "within": ".1f", "refused": ".1f", "inliers": ".0f"}
@@ -36,13 +37,11 @@ FORMATS |= dict.fromkeys(("rotation_error", "position_error"), ".3f")
 
 
 @dataclass(frozen=True)
-class LocalizationOptions:
+class LocalizationOptions(DetectorOptions):
     """How many photos are left out, and whose keypoints are used."""
 
     every: int = 3  # one in this many photos is left out of the map
-    detector: tuple[str, ...] = ("dog",)  # finds keypoints for patch descriptors; each additional one adds rows
     max_keypoints: int = 4096  # maximum per photo
-    strangers: int = 10  # maximum number of photos of other scenes to look up in each map
 
 
 @dataclass(frozen=True)
@@ -72,9 +71,9 @@ def evaluate(
                 "give more photos, or another --every."
             )
     photos = [view.photo for views in found.values() for view in views]
-    setting = Setting(options.detector, options.max_keypoints)
+    protocol = options.shared()
     methods = [
-        each for each in open_methods(models, setting, photos=photos) if comparing.descriptor(each.name) not in SANITY
+        each for each in open_methods(models, protocol, photos=photos) if comparing.descriptor(each.name) not in SANITY
     ]
     outcomes: dict[str, list[LookedUp]] = {}
     for method in methods:
@@ -93,7 +92,7 @@ def evaluate(
         formats=FORMATS,
         lower_is_better=("rotation_error", "position_error"),
         notes=[
-            setting.told(),
+            protocol.summary(),
             f"One photo of {options.every} is left out of the map and looked up in it, with its true focal length "
             f"({sum(len(each.located) for each in looked_up)} photos). "
             "located: % of them; within: % of them within 1 degree and 1% of the scene, which is the largest distance "
@@ -123,7 +122,7 @@ def _looked_up(method: Method, views: Sequence[View], others: Sequence[Path], op
     left_out = _left_out(views, options.every)
     known = [view for view in views if view not in left_out]
     nobody = np.zeros(len(left_out))
-    strangers = [others[k] for k in np.linspace(0, len(others) - 1, min(len(others), options.strangers)).astype(int)]
+    negatives = [others[k] for k in np.linspace(0, len(others) - 1, min(len(others), NEGATIVES)).astype(int)]
     with TemporaryDirectory() as place:
         folder = Path(place) / "photos"
         folder.mkdir()
@@ -140,7 +139,7 @@ def _looked_up(method: Method, views: Sequence[View], others: Sequence[Path], op
         here = Map(Path(place) / "model", features=file, extractor=_Extractor(method.features))
         over = _similarity(read_model(Path(place) / "model"), {view.photo.name: view for view in known})
         found = [here.locate(view.photo, camera=colmap.pinhole_text(view.K)) for view in left_out]
-        refused = np.array([not here.locate(photo).located for photo in strangers], bool)
+        refused = np.array([not here.locate(photo).located for photo in negatives], bool)
     degrees, apart = nobody + np.inf, nobody + np.inf
     for k, (view, each) in enumerate(zip(left_out, found, strict=True)):
         if each.cam_from_world is not None:

@@ -1,6 +1,6 @@
-"""Who takes part end to end: photo -> Features, by detector + patch descriptor, by a peer's whole pipeline, or read.
+"""Methods that are compared from photos on: a detector with a patch descriptor, a peer's whole pipeline, or a file.
 
-Every patch descriptor is given the same keypoints: they are found once a photo, and cached. So are all features.
+Every patch descriptor is given the same keypoints: they are found once a photo, and cached, as all features are.
 """
 
 from __future__ import annotations
@@ -17,15 +17,12 @@ import numpy as np
 from .. import geometry, images, types
 from .. import matching as matchers
 from ..errors import BadData, BadInput
-from ..features import detectors, extractors, models, rotation_check
+from ..features import detectors, extractors, models
 from ..features.calibrated import saved
-from ..features.collection import is_collection, known_by
 from ..features.detectors import DETECTORS
 from ..features.extractors import PhotoExtractor, find_extractor, open_extractor, patchwise
 from ..features.extractors.patchwise import Extractor, network_of_shape
-from ..features.hloc_file import FeaturesFile
-from ..features.rotation_check import orientation_of
-from ..features.settings import usual_shape
+from ..features.settings import FeatureSettings, usual_shape
 from ..images import patches
 from ..matching import Matcher, open_matcher
 from ..runtime import cache, fingerprints
@@ -40,61 +37,74 @@ GIVEN_BY = "dog"  # the detector whose keypoints a scene may bring along
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What all methods of one run share."""
+class Protocol:
+    """Keypoints that all patch descriptors of one run share."""
 
-    detectors: Sequence[str] = ("dog",)  # of patch descriptors
-    max_keypoints: int = 2048
-    orientation: str = "auto"  # of patch descriptors; auto: by folder, whose photos are one collection
-    shape: str = "none"  # of patch descriptors; auto: as two photos are matched, by the detector
-    spread: bool = True  # DoG's keypoints over the photo; otherwise the strongest anywhere
+    detectors: Sequence[str] = ("dog",)
+    # orientation auto: by folder, whose photos are one collection; shape auto: as for two photos
+    features: FeatureSettings = FeatureSettings(shape="none", spread=True)
     given: Mapping[Path, Path] = field(default_factory=dict)  # photo -> file of its keypoints, in place of GIVEN_BY
     read_given: Callable[[Path], Keypoints] | None = None  # reads such a file
 
-    def told(self) -> str:
-        """For the notes of a table."""
+    @property
+    def most(self) -> int:
+        """Maximum number of keypoints of a photo."""
+        return self.features.max_keypoints
+
+    def shape_for(self, detector: str) -> str:
+        """Return the shape of a detector's regions, the same for all descriptors."""
+        return usual_shape(detector, "") if self.features.shape == "auto" else self.features.shape
+
+    def summary(self) -> str:
+        """A sentence for the notes of a table."""
         if self.given:
             return (
                 f"Patch descriptors: the keypoints that the scenes bring along, for {GIVEN_BY}. Others find their own."
             )
-        turned = {"upright": "upright", "gradient": "oriented"}.get(self.orientation, "")
+        turned = {"upright": "upright", "gradient": "oriented"}.get(self.features.orientation, "")
         turned = turned or "upright (oriented in folders where some photos were turned)"
-        shape = usual_shape(self.detectors[0], "") if self.shape == "auto" else self.shape
+        shape = self.shape_for(self.detectors[0])
         shaped = "" if shape == "none" else f", with elliptic regions by {Path(shape).name}"
-        dog = "dog" if self.spread else "dog (the strongest anywhere, not spread)"
+        dog = "dog" if self.features.spread else "dog (the strongest anywhere, not spread)"
         found = " and of ".join(dog if detector == "dog" else detector for detector in self.detectors)
         return (
-            f"Patch descriptors: the same {turned} keypoints of {found}, at most {self.max_keypoints:,} per photo"
-            f"{shaped}. Others find their own, as many."
+            f"Patch descriptors: the same {turned} keypoints of {found}, at most {self.features.max_keypoints:,} per "
+            f"photo{shaped}. Others find their own, as many."
         )
 
 
 @dataclass(frozen=True)
-class KeypointOptions:
-    """Whose keypoints, and how many: options of the benchmarks that start from photos."""
+class DetectorOptions:
+    """Detectors of a benchmark that starts from photos."""
 
     detector: tuple[str, ...] = ("dog",)  # finds keypoints for patch descriptors; each additional one adds rows
     max_keypoints: int = 2048  # maximum per photo
+
+    def shared(self, settings: FeatureSettings | None = None, **more: Any) -> Protocol:
+        """Return what methods share by these options; settings: other options of features."""
+        settings = settings or Protocol.features
+        return Protocol(self.detector, settings.replace(max_keypoints=self.max_keypoints), **more)
+
+
+@dataclass(frozen=True)
+class KeypointOptions(DetectorOptions):
+    """Keypoints of a benchmark that also takes features files."""
+
     # for patch descriptors: keypoints rotated to the dominant gradient direction (gradient) or not (upright); auto:
     # upright, but gradient in a folder where some photos are rotated relative to others
     orientation: Literal["auto", "upright", "gradient"] = "auto"
     shape: str = "none"  # for patch descriptors: none, baumberg, affine-network, or the path of a network
     features: tuple[Path, ...] = ()  # features files in hloc's layout, one row each
 
-    def setting(self, **more: Any) -> Setting:
-        """What methods share by these options; more: its fields that are no options of all benchmarks."""
-        return Setting(
-            detectors=self.detector,
-            max_keypoints=self.max_keypoints,
-            orientation=self.orientation,
-            shape=self.shape,
-            **more,
-        )
+    def shared(self, settings: FeatureSettings | None = None, **more: Any) -> Protocol:
+        """Return what methods share by these options; settings: other options of features."""
+        settings = settings or Protocol.features
+        return super().shared(settings.replace(orientation=self.orientation, shape=self.shape), **more)
 
 
 @dataclass(frozen=True)
 class Method:
-    """One row of a table. Without a fingerprint nothing of it is cached."""
+    """One row of a table: features of a photo, and a matcher of its own. Without a fingerprint nothing is cached."""
 
     name: str
     features: Callable[[Path], Features]
@@ -103,36 +113,36 @@ class Method:
 
 
 def open_methods(
-    models: Sequence[Model], setting: Setting, *, files: Sequence[Path] = (), photos: Sequence[Path] = ()
+    models: Sequence[Model], protocol: Protocol, *, files: Sequence[Path] = (), photos: Sequence[Path] = ()
 ) -> list[Method]:
-    """The models in the order given, the sanity rows, features files. Loads all: a wrong name is told at once.
+    """Open the models in the order given, the sanity rows, features files. Loads all: a wrong name is reported at once.
 
     files: in hloc's layout, of the `photos`.
     """
     if not models and not files:
         models = ["default"]
-    if not setting.detectors:
+    if not protocol.detectors:
         raise BadInput("patch descriptors need a detector; name one, such as dog.")
     names = [_name(model) for model in models]
     asked = [*models, *(name for name in SANITY if name not in names)]
-    auto = setting.orientation == "auto"
-    finders = {*setting.detectors, *(name.rpartition("+")[0] for name in names)} - {""}
-    looked_at = [photo for photo in photos if photo not in setting.given or finders != {GIVEN_BY}]
+    auto = protocol.features.orientation == "auto"
+    finders = {*protocol.detectors, *(name.rpartition("+")[0] for name in names)} - {""}
+    looked_at = [photo for photo in photos if photo not in protocol.given or finders != {GIVEN_BY}]
     turned = _turned(looked_at) if auto else {}
-    methods = [method for model in asked for method in _made(model, setting, turned)]
+    methods = [method for model in asked for method in _made(model, protocol, turned)]
     stems = [path.stem for path in files]
     methods += [
-        _from_file(path, str(path) if stems.count(path.stem) > 1 else path.stem, photos, setting) for path in files
+        _from_file(path, str(path) if stems.count(path.stem) > 1 else path.stem, photos, protocol) for path in files
     ]
-    told = [method.name for method in methods]
-    twice = next((name for name in told if told.count(name) > 1), None)
+    entered = [method.name for method in methods]
+    twice = next((name for name in entered if entered.count(name) > 1), None)
     if twice is not None:
         raise BadInput(f"{twice} is named twice; name each method once.")
     return methods
 
 
 def key(method: Method, photo: Path) -> Mapping[str, Any]:
-    """What the features of a photo depend on."""
+    """Everything that the features of a photo depend on."""
     return {"what": "features", "method": method.fingerprint, "photo": fingerprints.content(photo)}
 
 
@@ -143,23 +153,23 @@ REFINED = (
 )
 
 
-def _made(model: Model, setting: Setting, turned: Mapping[Path, str]) -> list[Method]:
+def _made(model: Model, protocol: Protocol, turned: Mapping[Path, str]) -> list[Method]:
     """One row; of a patch descriptor one for each detector. DETECTOR+DESCRIPTOR and EXTRACTOR+MATCHER are one row."""
     name = _name(model)
     first, _, second = name.rpartition("+")
     if first and not Path(name).is_file():
         if find_part(DETECTORS, first) is not None:
             described = model if isinstance(model, Contestant) else contestants.entered(second)
-            return [replace(_patchwise(described, first, setting, turned), name=name)]
+            return [replace(_patchwise(described, first, protocol, turned), name=name)]
         if not isinstance(model, Contestant):
-            return [_with_matcher(name, open_extractor(first, setting.max_keypoints), first, second, setting)]
-    # "patchwise" is not a method here: each patch descriptor is one, with the detectors of the setting.
+            return [_with_matcher(name, open_extractor(first, protocol.most), first, second, protocol)]
+    # "patchwise" is not a method here: each patch descriptor is one, with the detectors of the protocol.
     if isinstance(model, str | Path) and name != "patchwise":
-        extract = find_extractor(name, setting.max_keypoints)
+        extract = find_extractor(name, protocol.most)
         if extract is not None:
-            return [_end_to_end(name, extract, setting)]
+            return [_end_to_end(name, extract, protocol)]
     contestant = model if isinstance(model, Contestant) else contestants.entered(name)
-    return [_patchwise(contestant, detector, setting, turned) for detector in setting.detectors]
+    return [_patchwise(contestant, detector, protocol, turned) for detector in protocol.detectors]
 
 
 def _name(model: Model) -> str:
@@ -172,44 +182,45 @@ def _turned(photos: Sequence[Path]) -> dict[Path, str]:
     for photo in photos:
         folders.setdefault(photo.parent, []).append(photo)
 
+    from ..features import rotation_check
+
     def orientation(some: Sequence[Path]) -> str:
         of = {"what": "turned", "photos": [fingerprints.content(photo) for photo in some]}
         of |= {"code": fingerprints.code(rotation_check, *DETECTION, patches)}
-        return "gradient" if cache.array(of, lambda: np.array(orientation_of(some) == "gradient")) else "upright"
+        return (
+            "gradient" if cache.array(of, lambda: np.array(rotation_check.orientation_of(some) == "gradient")) else "upright"
+        )
 
     found = {folder: orientation(sorted(some)) for folder, some in folders.items()}
     return {photo: found[photo.parent] for photo in photos}
 
 
-def _patchwise(contestant: Contestant, detector: str, setting: Setting, turned: Mapping[Path, str]) -> Method:
+def _patchwise(contestant: Contestant, detector: str, protocol: Protocol, turned: Mapping[Path, str]) -> Method:
     calibration = saved(contestant.name, detector, personal=False)
-    shape = usual_shape(detector, "") if setting.shape == "auto" else setting.shape  # the same for all descriptors
-    spread = setting.spread or detector != "dog"
-    extract = Extractor(
-        detector=detector,
-        model=contestant.descriptor,
-        max_keypoints=setting.max_keypoints,
-        support=calibration.support,
-        orientation=setting.orientation,
-        shape=shape,
-        spread=spread,
-    )
+    shape = protocol.shape_for(detector)
+    spread = protocol.features.spread is not False or detector != "dog"
+    shaped = protocol.features.replace(shape=shape, spread=spread)
+    extract = Extractor(shaped, detector=detector, model=contestant.descriptor, support=calibration.support)
     ratio = calibration.ratio or extract.ratio
     known_as = detector if detector in detectors.DETECTORS else fingerprints.content(Path(detector))
-    found_by: dict[str, Any] = {"detector": known_as, "most": setting.max_keypoints, "orientation": extract.orientation}
+    found_by: dict[str, Any] = {
+        "detector": known_as,
+        "most": protocol.most,
+        "orientation": extract.orientation,
+    }
     code = fingerprints.code(*DETECTION, *_from_outside(extract.detector))
     found_by |= {"shape": _known_shape(shape), "spread": spread, "code": code}
     if shape != "none":  # which a network sees in patches as wide as the descriptor's
         found_by |= {"support": extract.support}
-    given = setting.given if detector == GIVEN_BY else {}
+    given = protocol.given if detector == GIVEN_BY else {}
     if given:
         found_by |= {"given": [fingerprints.content(file) for file in given.values()]}
     stand = sorted((fingerprints.content(photo), turn) for photo, turn in turned.items())
     described_by = [contestant.fingerprint, extract.support, fingerprints.code(patches)]
 
     def keypoints(image: Array, photo: Path) -> Keypoints:
-        if setting.read_given is not None and photo in given:
-            return setting.read_given(given[photo])
+        if protocol.read_given is not None and photo in given:
+            return protocol.read_given(given[photo])
         turn = turned.get(photo, extract.orientation)
         where = {"what": "keypoints", **found_by, "orientation": turn, "photo": fingerprints.content(photo)}
 
@@ -223,7 +234,7 @@ def _patchwise(contestant: Contestant, detector: str, setting: Setting, turned: 
         image = images.read(photo)
         return replace(extract.describe(image, keypoints(image, photo)), ratio=ratio)
 
-    name = contestant.name if len(setting.detectors) == 1 else f"{detector}+{contestant.name}"
+    name = contestant.name if len(protocol.detectors) == 1 else f"{detector}+{contestant.name}"
     known = None if contestant.fingerprint is None else fingerprints.values([found_by, stand, described_by])
     return _cached(Method(name, features, known), ratio)
 
@@ -233,19 +244,22 @@ def _known_shape(shape: str) -> str:
     return fingerprints.content(weights) if weights and weights.is_file() else shape
 
 
-def _end_to_end(name: str, extract: PhotoExtractor, setting: Setting) -> Method:
+def _end_to_end(name: str, extract: PhotoExtractor, protocol: Protocol) -> Method:
+    from ..features.collection import is_collection, known_by
+
     if is_collection(name):
         content = fingerprints.files(*known_by(name))
     else:
         content = fingerprints.content(Path(name)) if Path(name).is_file() else name
-    made = [content, setting.max_keypoints, fingerprints.code(extractors, images, types, *_from_outside(extract))]
+    code = fingerprints.code(extractors, images, types, *_from_outside(extract))
+    made = [content, protocol.most, code]
     method = Method(name, extract, fingerprints.values(made))
     return _cached(method, extract.ratio or 1.0)  # whose authors use no ratio test is matched without one
 
 
-def _with_matcher(name: str, extract: PhotoExtractor, first: str, second: str, setting: Setting) -> Method:
+def _with_matcher(name: str, extract: PhotoExtractor, first: str, second: str, protocol: Protocol) -> Method:
     """The features are those of the extractor alone, and cached as such."""
-    method = _end_to_end(first, extract, setting)
+    method = _end_to_end(first, extract, protocol)
     matched_by = fingerprints.content(Path(second)) if Path(second).is_file() else second
     matcher = open_matcher(second)
     made = [method.fingerprint, matched_by, fingerprints.code(matchers, *_from_outside(matcher))]
@@ -259,7 +273,7 @@ def _from_outside(part: Any) -> list[ModuleType]:
 
 
 def _cached(method: Method, ratio: float | None) -> Method:
-    """The same method, asked once for each photo. The ratio is no part of what is stored: it may be calibrated anew."""
+    """Wrap a method so that features are cached by photo. The ratio is not stored: it may be calibrated anew."""
     if method.fingerprint is None:
         return method
 
@@ -277,11 +291,14 @@ def _columns(features: Features) -> dict[str, Array]:
     return {"frames": found.frames, "scores": found.scores, "descriptors": features.descriptors, "image_size": size}
 
 
-def _from_file(path: Path, name: str, photos: Sequence[Path], setting: Setting) -> Method:
-    """Anyone's features, of all photos and of each its own."""
-    extract = FeaturesFile(path, setting.max_keypoints)
+def _from_file(path: Path, name: str, photos: Sequence[Path], protocol: Protocol) -> Method:
+    """Open a features file as a method; each photo needs a group of its own."""
+    from ..features.collection import known_by
+    from ..features.hloc_file import FeaturesFile
+
+    extract = FeaturesFile(path, protocol.most)
     names = {photo: extract.name_of(photo) for photo in photos}
     shared = next((photo for photo in photos if list(names.values()).count(names[photo]) > 1), None)
     if shared is not None:
         raise BadData(f"{path} holds one group {names[shared]} for several photos; name the groups FOLDER/PHOTO.")
-    return Method(name, extract, fingerprints.values([fingerprints.files(*known_by(path)), setting.max_keypoints]))
+    return Method(name, extract, fingerprints.values([fingerprints.files(*known_by(path)), protocol.most]))

@@ -33,7 +33,7 @@ from ...sfm.reconstruct import Reconstructed, reconstruct
 from ...types import Array, Progress, silent
 from .. import comparing, papers
 from ..contestants import SANITY, Model
-from ..methods import KeypointOptions, Method, Setting, open_methods
+from ..methods import KeypointOptions, Method, Protocol, open_methods
 from ..results import Evaluation
 from . import published
 from .published import Given
@@ -77,16 +77,13 @@ class Outcome:
     dense: int | None = None  # fused points, where COLMAP can make them
 
 
-Protocol = Literal["published", "ours"]
-
-
 @dataclass(frozen=True)
 class EthOptions(KeypointOptions):
     """Whose keypoints, how many, and where the models go."""
 
     # `published` is the benchmark's own pipeline (its keypoints, pairs and cameras where given, COLMAP unchanged);
     # `ours` uses the true camera where it is known, and runs one more, robust bundle adjustment on every model.
-    protocol: Protocol = "published"
+    protocol: Literal["published", "ours"] = "published"
     max_keypoints: int = 8192  # maximum per photo
     # A folder for the models themselves, to inspect with `hynet doctor` and `hynet view`; by default the cache.
     work: Path | None = None
@@ -99,8 +96,8 @@ def evaluate(models: Sequence[Model], data: Path, options: EthOptions, progress:
     photos = [photo for scene in found for photo in name_photos(scene.folder).values()]
     given = {scene.name: published.given(scene.folder) for scene in found if options.protocol == "published"}
     brought = {photo: file for scene in given.values() for photo, file in scene.keypoints.items()}
-    setting = options.setting(given=brought, read_given=published.read_keypoints if brought else None)
-    methods = open_methods(models, setting, files=options.features, photos=photos)
+    shared = options.shared(given=brought, read_given=published.read_keypoints if brought else None)
+    methods = open_methods(models, shared, files=options.features, photos=photos)
     if matched := next((method.name for method in methods if method.matcher is not None), None):
         raise BadInput(f"eth matches all features by nearest neighbours; leave out {matched}, or its matcher.")
     outcomes: dict[str, dict[str, Outcome]] = {}  # row -> scene -> outcome
@@ -113,7 +110,7 @@ def evaluate(models: Sequence[Model], data: Path, options: EthOptions, progress:
                     continue  # minutes of RANSAC over thousands of chance matches, to find nothing again
                 outcome = _outcome(scene, given.get(scene.name), file, folder, ratio, progress)
                 outcomes.setdefault(f"{method.name}{reading}", {})[scene.name] = outcome
-    return _evaluation(data, found, outcomes, given, setting)
+    return _evaluation(data, found, outcomes, given, shared)
 
 
 # --- Scenes ---
@@ -222,7 +219,7 @@ def _evaluation(
     found: Sequence[EthScene],
     outcomes: Mapping[str, Mapping[str, Outcome]],
     given: Mapping[str, Given],
-    setting: Setting,
+    shared: Protocol,
 ) -> Evaluation:
     rows = {name: _row(list(own.values())) for name, own in outcomes.items()}
     intervals = {name: _intervals(list(own.values())) for name, own in outcomes.items()}
@@ -247,7 +244,7 @@ def _evaluation(
         paper=beside if same_data else None,
         formats=FORMATS,
         lower_is_better=("reprojection_error", "rotation_error", "position_error"),
-        notes=[*_notes(setting, given, known, dense, len(found)), *aside],
+        notes=[*_notes(shared, given, known, dense, len(found)), *aside],
     )
 
 
@@ -296,10 +293,10 @@ OURS = (
 )
 
 
-def _notes(setting: Setting, given: Mapping[str, Given], known: bool, dense: bool, scenes_found: int) -> list[str]:
+def _notes(shared: Protocol, given: Mapping[str, Given], known: bool, dense: bool, scenes_found: int) -> list[str]:
     told = "; ".join(dict.fromkeys(scene.told() for scene in given.values()))
     notes = [
-        setting.told(),
+        shared.summary(),
         PUBLISHED.format(given=told) if given else OURS,
         "More points that are seen less often, or are off by more, are not better: look at all columns.",
     ]

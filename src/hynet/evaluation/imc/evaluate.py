@@ -16,10 +16,10 @@ import numpy as np
 from ...datasets import scenes
 from ...datasets.scenes import Scene
 from ...errors import BadInput
+from ...features.settings import FeatureSettings
 from ...geometry import metrics
 from ...matching.confidence import has_scales
 from ...matching.consensus import Consensus
-from ...sfm import colmap
 from ...types import Array, Progress, silent
 from .. import comparing, papers
 from ..comparing import Column, Samples
@@ -77,12 +77,12 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
     if options.seeds < 1 or (options.bags is not None and options.bags < 1):
         raise BadInput("--seeds and --bags must be at least 1.")
     if task != "stereo":
-        colmap.pycolmap()  # a missing package is told before anything is described
+        multiview.need_colmap()  # a missing package is reported before anything is described
     found = scenes.load(data)
     photos = [view.photo for scene in found for view in scene.views.values()]
     shape = "none" if options.shape == "auto" and task != "stereo" else options.shape
-    setting = replace(options, shape=shape).setting(spread=options.spread)
-    methods = open_methods(models, setting, files=options.features, photos=photos)
+    protocol = replace(options, shape=shape).shared(FeatureSettings(spread=options.spread))
+    methods = open_methods(models, protocol, files=options.features, photos=photos)
     if options.matcher == "consensus":
         if ratio is not None:
             raise BadInput("a ratio belongs to --matcher nearest; name that, or leave the ratio out.")
@@ -104,7 +104,7 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
     tested = "Ratio test: " + ", ".join(f"{name} {value:g}" for name, value in ratios.items()) + "."
     if options.matcher == "consensus":
         tested = f"Matches: mutual nearest neighbours that are probably right (consensus). {tested if ratios else ''}"
-    told = [setting.told(), tested, *(note for part in parts.values() for note in part.notes)]
+    told = [protocol.summary(), tested, *(note for part in parts.values() for note in part.notes)]
     table, same_data = papers.imc(task), papers.is_imc({scene.name: len(scene.views) for scene in found})
     return Evaluation(
         "imc" if task == "stereo" else f"imc-{task}",
@@ -260,7 +260,7 @@ def _multiview_notes(found: Sequence[Scene], chosen: Sequence[Bags]) -> list[str
     return [
         f"Bags of photos: {counts} ({listed}). Sizes count alike in a scene, and scenes alike.",
         f"In a bag, {matched}. The ratio test holds in both directions; COLMAP verifies and maps without known cameras "
-        f"and without further adjustment, models of at least {multiview.MAPPING.smallest} photos. A photo outside the "
+        f"and without further adjustment, models of at least {multiview.SMALLEST} photos. A photo outside the "
         "largest model fails all its pairs, and so does a bag without a model.",
         f"Intervals of multi-view: 95%, the bags of each size and scene resampled {metrics.ROUNDS:,} times; "
         "bags share photos, so that the intervals are somewhat too narrow.",

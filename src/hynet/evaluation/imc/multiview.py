@@ -22,15 +22,13 @@ from ...datasets.scenes import Scene, second_from_first
 from ...errors import BadData
 from ...geometry import Pose, metrics, pose_error
 from ...runtime import cache, fingerprints
-from ...sfm import colmap
 from ...types import Array
 from ..methods import Method, key
 from . import stereo
 from .stereo import FAILED, matches_of
 
 SIZES = {5: 100, 10: 50, 25: 25}  # photos in a bag -> how many such bags of a scene, as in the challenge
-# The challenge's option min_model_size. One thread: more give now this model, now another.
-MAPPING = colmap.MappingTask(smallest=3, threads=1)
+SMALLEST = 3  # photos of a model: the challenge's option min_model_size
 
 Bag = tuple[str, ...]
 
@@ -74,6 +72,8 @@ def pairs_to_match(scene: Scene, bag: Bag) -> list[tuple[str, str]]:
 
 def _poses(method: Method, scene: Scene, bag: Bag, ratio: float) -> dict[str, Pose]:
     """Photo -> cam_from_world, of those in the largest model: verified and mapped as COLMAP does by default."""
+    from ...sfm import colmap
+
     seen = {name: method.features(scene.views[name].photo) for name in bag}
     with tempfile.TemporaryDirectory(prefix="hynet-bag-") as place:
         database = Path(place) / "database.db"
@@ -86,7 +86,8 @@ def _poses(method: Method, scene: Scene, bag: Bag, ratio: float) -> dict[str, Po
                 geometry = colmap.verify_pair(store.verifiable(first), store.verifiable(second), matches)
                 store.add_pair(first, second, matches, geometry)
         try:
-            model = colmap.as_arrays(colmap.map_photos(database, asked=MAPPING))
+            task = colmap.MappingTask(smallest=SMALLEST, threads=1)  # not deterministic with several threads
+            model = colmap.as_arrays(colmap.map_photos(database, asked=task))
         except colmap.NotReconstructed:
             return {}
     return {photo.name: Pose(photo.cam_from_world[:, :3], photo.cam_from_world[:, 3]) for photo in model.photos}
@@ -100,7 +101,16 @@ def _pose_error(scene: Scene, pair: tuple[str, str], found: Mapping[str, Pose]) 
     return pose_error(second_from_first(found[first], found[second]), true)
 
 
+def need_colmap() -> None:
+    """Raise the sentence that says how to install it, where pycolmap is missing."""
+    from ...sfm import colmap
+
+    colmap.pycolmap()
+
+
 def _key(method: Method, scene: Scene, bag: Bag, ratio: float) -> dict[str, Any]:
+    from ...sfm import colmap
+
     views = [scene.views[name] for name in bag]
     return {
         "what": "imc-multiview",
