@@ -33,6 +33,7 @@ from .contestants import SANITY, Contestant, Model
 
 # Our code that a photo goes through before it is described
 DETECTION = (detectors, models, patchwise, images, patches, geometry, types)
+USUAL = FeatureSettings().for_many_photos()
 GIVEN_BY = "dog"  # the detector whose keypoints a scene may bring along
 
 
@@ -42,7 +43,7 @@ class Protocol:
 
     detectors: Sequence[str] = ("dog",)
     # orientation auto: by folder, whose photos are one collection; shape auto: as for two photos
-    features: FeatureSettings = FeatureSettings(shape="none", spread=True)
+    features: FeatureSettings = USUAL
     given: Mapping[Path, Path] = field(default_factory=dict)  # photo -> file of its keypoints, in place of GIVEN_BY
     read_given: Callable[[Path], Keypoints] | None = None  # reads such a file
 
@@ -82,7 +83,7 @@ class DetectorOptions:
 
     def shared(self, settings: FeatureSettings | None = None, **more: Any) -> Protocol:
         """Return what methods share by these options; settings: other options of features."""
-        settings = settings or Protocol.features
+        settings = settings or USUAL
         return Protocol(self.detector, settings.replace(max_keypoints=self.max_keypoints), **more)
 
 
@@ -98,7 +99,7 @@ class KeypointOptions(DetectorOptions):
 
     def shared(self, settings: FeatureSettings | None = None, **more: Any) -> Protocol:
         """Return what methods share by these options; settings: other options of features."""
-        settings = settings or Protocol.features
+        settings = settings or USUAL
         return super().shared(settings.replace(orientation=self.orientation, shape=self.shape), **more)
 
 
