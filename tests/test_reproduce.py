@@ -106,13 +106,13 @@ def test_a_network_that_diverges_is_told_below_the_tables_of_the_others(data, tm
     wild = replace(RECIPES["hardnet"], config=replace(RECIPES["hardnet"].config, learning_rate=1e30))
     monkeypatch.setitem(reproduction.RECIPES, "hardnet", wild)
     asked = Reproduction(data, tmp_path, steps=3, pairs_per_batch=4, compiled=False, jobs=1)
-    found = reproduction.table1(asked)
+    found = PARTS["table1"][1](asked)
     assert {"hynet-*", "sift"} <= found.rows.keys()
     assert "hardnet-*" not in found.rows
     assert any(note.startswith("hardnet-liberty could not be trained: ") for note in found.notes)
     monkeypatch.setattr(reproduction, "RIVALS", ("hardnet",))
     with pytest.raises(reproduction.NotTrained, match="hardnet-liberty could not be trained"):
-        reproduction.table1(asked)
+        PARTS["table1"][1](asked)
 
 
 @pytest.mark.parametrize(("option", "least"), [("--steps", 1), ("--pairs-per-batch", 2)])

@@ -26,7 +26,7 @@ Options = TypeVar("Options")  # the dataclass of one benchmark
 
 @dataclass(frozen=True, kw_only=True)
 class Asked(Generic[Options]):
-    """What to measure."""
+    """Models, data and options of one benchmark."""
 
     model: str = ""  # one or more models, separated by commas: names, or paths to weights; by default `default`
     data: Path  # the folder with the benchmark's data

@@ -52,7 +52,7 @@ OTHERS = ("downloads", "example", "hpatches_cutting", "ubc_decoding")  # modules
 
 
 def load(root: str | Path, **options: Any) -> Any:
-    """What a folder holds, whichever data set it is of; options are that data set's."""
+    """Load a folder, whichever data set has its layout; options are that data set's."""
     return find(root).load(Path(root), **options)
 
 
@@ -65,7 +65,7 @@ def find(root: str | Path) -> Any:
 
 
 def find_patches(root: str | Path) -> Any:
-    """The same for a set of patches, which can be trained and tested on."""
+    """Return the module of a set of patches, which can be trained and tested on."""
     row = _recognised(Path(root)) or DATASETS["ubc"]  # which says what is missing in the folder
     found = row.imported()
     if not hasattr(found, "test_pairs"):

@@ -1,4 +1,4 @@
-"""Where the public sets live, and how to get them: mirrors, checksums, resumed downloads, safe unpacking.
+"""Public data sets: mirrors, checksums, resumed downloads, safe unpacking.
 
 Hosts of these sets have died before, so a checksum is a fact about one mirror's file (mirrors were zipped anew), and
 None where nobody published one: then the archive's own checks and the number of patches must do.

@@ -81,7 +81,7 @@ def _target(column: str) -> int:
 
 
 def _detect(image: Array) -> Array:
-    """Where DoG, Hessian or Harris peak in position and scale: (N, 3) x, y, scale."""
+    """Detect peaks of DoG, Hessian and Harris in position and scale: (N, 3) x, y, scale."""
     found = []
     sigmas = SMALLEST * 2 ** (np.arange(SCALES_PER_OCTAVE + 3) / SCALES_PER_OCTAVE)
     # A photo comes with about half a pixel of blur.
@@ -114,7 +114,7 @@ def _hessian(smooth: Array, sigma: float) -> Array:
 
 
 def _blob(smooth: Array) -> Array:
-    """Where the curvatures are within a factor of 10 of each other, as Lowe asks."""
+    """True where the principal curvatures are within a factor of 10 of each other, as Lowe asks."""
     dxx, dyy, dxy = _curvature(smooth)
     return (dxx + dyy) ** 2 < 12.1 * (dxx * dyy - dxy * dxy)
 
@@ -124,7 +124,7 @@ def _curvature(smooth: Array) -> tuple[Array, ...]:
 
 
 def _peaks(response: Array, threshold: float, allowed: Array | bool = True) -> tuple[Array, ...]:
-    """Where a value is the largest of its 3 x 3 x 3 neighbourhood, and allowed: level, y, x."""
+    """Return allowed maxima of 3 x 3 x 3 neighbourhoods: level, y, x."""
     around = np.stack([cv2.dilate(level, np.ones((3, 3), np.uint8)) for level in response])
     around[1:-1] = np.maximum(np.maximum(around[:-2], around[1:-1]), around[2:])
     around[[0, -1]] = np.inf  # the first and the last scale have no neighbour on one side
@@ -182,7 +182,7 @@ def _jittered(rng: np.random.Generator, regions: Array, strength: float) -> Arra
 
 
 def _inside(regions: Array, image_from_first: Array, shape: tuple[int, ...]) -> Array:
-    """Which squares lie wholly in the image: (N,) bool."""
+    """(N,) bool: True for squares that lie wholly in the image."""
     x, y, divisor = _projected(image_from_first, regions, np.array([[-1, 1, 1, -1], [-1, -1, 1, 1]]))
     inside = (x >= 0) & (y >= 0) & (x <= shape[1] - 1) & (y <= shape[0] - 1)
     return np.all(inside & (divisor > 0), axis=1)

@@ -35,8 +35,8 @@ class View:
     K: Array  # (3, 3)
     cam_from_world: Pose
 
-    def told(self) -> list[list[float]]:
-        """The camera in plain numbers, for who must know whether it changed."""
+    def to_list(self) -> list[list[float]]:
+        """Return the camera in plain numbers, to tell whether it changed."""
         values = (self.K, self.cam_from_world.rotation, self.cam_from_world.translation)
         return [each.ravel().tolist() for each in values]
 
@@ -68,7 +68,7 @@ def recognise(root: Path) -> bool:
 
 
 def second_from_first(first: Pose, second: Pose) -> Pose:
-    """Where the second camera is, seen from the first; both cam_from_world."""
+    """Pose of the second camera relative to the first; both are cam_from_world."""
     rotation = second.rotation @ first.rotation.T
     return Pose(rotation, second.translation - rotation @ first.translation)
 
@@ -140,7 +140,7 @@ def _strecha_view(file: Path, photo: Path) -> View:
 
 
 def _listed_pairs(path: Path, views: Mapping[str, View]) -> list[tuple[str, str]]:
-    """Of the pairs in the file those whose photos are here: a part of a scene keeps its list."""
+    """Read the listed pairs whose photos are here: a part of a scene keeps its list."""
     try:
         keys = np.load(path)
         pairs = [tuple(str(key).split("-")) for key in keys]
@@ -150,7 +150,7 @@ def _listed_pairs(path: Path, views: Mapping[str, View]) -> list[tuple[str, str]
 
 
 def _listed_bags(folder: Path, views: Mapping[str, View]) -> dict[int, list[tuple[str, ...]]]:
-    """Those whose photos are all here."""
+    """Read the listed bags whose photos are all here."""
     bags: dict[int, list[tuple[str, ...]]] = {}
     for path in sorted(folder.rglob("*bag_*.txt")):
         names = tuple(Path(line.strip()).stem for line in path.read_text(encoding="utf-8").splitlines() if line.strip())

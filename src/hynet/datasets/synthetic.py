@@ -131,7 +131,7 @@ def _frames(rng: np.random.Generator, picture: Array, count: int) -> Array:
 
 
 def _jitter(rng: np.random.Generator, frames: Array) -> Array:
-    """What a detector gets wrong: up to 0.15 of the half-width, 16 degrees, 0.3 octave, and a stretch of 1.13."""
+    """Errors of a detector: up to 0.15 of the half-width, 16 degrees, 0.3 octave, and a stretch of 1.13."""
     count = len(frames)
     axis = rotations(rng.uniform(0, np.pi, count))
     stretch = 2 ** rng.uniform(-0.09, 0.09, count)

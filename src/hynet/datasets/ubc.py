@@ -87,7 +87,7 @@ def pairs_available(root: str | Path) -> list[int]:
 
 
 def regions(root: str | Path) -> tuple[Array, Array, Array]:
-    """Where each patch was cut: xy (P, 2), angle (P,), log2 of the scale (P,), all in the reference image."""
+    """Regions that patches were cut from: xy (P, 2), angle (P,), log2 of the scale (P,), all in the reference image."""
     table = numbers(needed(_folder(root), "interest.txt"), (1, 2, 3, 4), np.float64)
     return table[:, :2], table[:, 2], table[:, 3]
 
@@ -135,7 +135,7 @@ def _mosaic(tiles: Array) -> Array:
 
 
 def scene_names(root: str | Path) -> list[str]:
-    """By number, as in `PatchSet.scenes`; none where the set does not tell its scenes."""
+    """Names of scenes by their number in `PatchSet.scenes`; none where the set does not list them."""
     try:
         listed = json.loads((Path(root) / "scene.json").read_text(encoding="utf-8"))["scenes"]
         return [str(scene["name"]) for scene in listed if scene.get("patches")]
@@ -153,11 +153,11 @@ def _scenes(root: Path, patches: int) -> Array | None:
         listed = [scene for scene in json.loads(path.read_text(encoding="utf-8"))["scenes"] if scene.get("patches")]
         for number, scene in enumerate(listed):
             scenes[scene["first_patch"] : scene["first_patch"] + scene["patches"]] = number
-        told = sum(scene["patches"] for scene in listed)
+        listed_patches = sum(scene["patches"] for scene in listed)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadData(f"{path} does not list its scenes ({error!r}); remove it or make the set again.") from None
-    if told != patches or (scenes < 0).any():
-        raise BadData(f"{path} shares out {told} patches, but info.txt lists {patches}; make the set again.")
+    if listed_patches != patches or (scenes < 0).any():
+        raise BadData(f"{path} shares out {listed_patches} patches, but info.txt lists {patches}; make the set again.")
     return scenes
 
 

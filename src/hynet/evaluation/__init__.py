@@ -32,7 +32,7 @@ class Benchmark(Part["Evaluation"]):
             return evaluate(models, Path(data), kind(**options), progress)
 
     def function(self) -> Callable[..., Evaluation]:
-        """Its `evaluate(models, data, options, progress)`."""
+        """Import its `evaluate(models, data, options, progress)`."""
         return self.imported()
 
     def options(self) -> type:

@@ -41,7 +41,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Chart:
-    """What is drawn, WIDTH pixels wide."""
+    """SVG of a picture WIDTH pixels wide, its title and its legend."""
 
     title: str
     height: int
@@ -69,7 +69,7 @@ def drawn(picture: Curves | Bars, names: Mapping[str, str]) -> list[Chart]:
 
 
 def dots(title: str, rows: Sequence[Dot]) -> Chart:
-    """A dot a row, with its interval as a bar."""
+    """One dot per row, with its interval as a bar."""
     ends = [end for row in rows for end in (row.value, *(row.interval or ()))]
     ticks = nice_ticks(min(ends), max(ends))
     across = Scale(ticks[0], ticks[-1], NAMES, WIDTH - EDGE)
@@ -91,7 +91,7 @@ def dots(title: str, rows: Sequence[Dot]) -> Chart:
 def bars(
     title: str, values: Mapping[str, float], marks: Mapping[str, Mapping[str, float]], names: Mapping[str, str]
 ) -> Chart:
-    """A bar a method from 0 on, the longest on top, with marks on it for what it averages."""
+    """One bar per method, the longest on top, with marks for the values that it averages."""
     order = sorted(values, key=lambda name: values[name], reverse=True)
     kinds = list(dict.fromkeys(mark for method in order for mark in marks.get(method, {})))
     ends = [*values.values(), *(value for method in order for value in marks.get(method, {}).values())]
@@ -236,7 +236,7 @@ def _hover(text: str) -> str:
 
 
 def _swatch(entry: Entry) -> str:
-    """An entry's sign, in HTML."""
+    """Sign of a legend's entry, in HTML."""
     if entry.shape:
         return f'<svg width="14" height="12" viewBox="-7 -6 14 12">{_stroke(entry)}</svg>'
     border = "dashed" if entry.dash else "solid"
@@ -244,7 +244,7 @@ def _swatch(entry: Entry) -> str:
 
 
 def _stroke(entry: Entry) -> str:
-    """An entry's sign, in SVG, around (0, 0)."""
+    """Sign of a legend's entry, in SVG, around (0, 0)."""
     if entry.shape:
         return f'<path d="{entry.shape}" fill="{entry.colour}"/>'
     return f'<path d="M-14 0H14" stroke="{entry.colour}" stroke-width="2" stroke-dasharray="{entry.dash}"/>'

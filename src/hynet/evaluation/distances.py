@@ -71,7 +71,7 @@ def nearest(first: Array, second: Array) -> tuple[Array, Array]:
 
 
 def different(rows: Array) -> tuple[Array, Array]:
-    """Where each different row stands first, ascending, and which of those each row equals."""
+    """Return the first place of each different row, ascending, and the one that each row equals."""
     words = np.ascontiguousarray(rows).view(np.uint32).astype(np.uint64)
     keys = np.random.default_rng(0).integers(2**63, size=words.shape[1], dtype=np.uint64) | np.uint64(1)
     _, first, which = np.unique((words * keys).sum(1), return_index=True, return_inverse=True)

@@ -1,4 +1,4 @@
-"""From models and a folder of data to a table: `hynet evaluate`.
+"""Run a benchmark and write its table: `hynet evaluate`.
 
 out/NAME.json     everything: rows, intervals, the paper's rows, comparisons, curves, details, versions, command
 out/NAME.md       the table, notes and pictures
@@ -24,7 +24,7 @@ from ..runtime.files import atomic_write, make_folder
 from ..runtime.locks import exclusive_lock
 from ..runtime.machine import keep_memory_mapped
 from ..types import Progress, silent
-from . import BENCHMARKS, charts
+from . import BENCHMARKS
 from .contestants import Model
 from .results import Evaluation, markdown, shown, summary
 
@@ -72,6 +72,8 @@ def writable(out: Path) -> Iterator[None]:
 
 def write(evaluation: Evaluation, out: Path, command: str = "") -> list[Path]:
     """Write the files of an evaluation, in place of those of an earlier one of the same benchmark."""
+    from . import charts
+
     name = evaluation.benchmark
     drawn = {
         out / f"{name}-{stem}.svg": charts.svg_file(charts.drawn(picture, shown(evaluation.rows)))

@@ -49,7 +49,7 @@ BY_KIND = ("mma3", "auc5")
 
 @dataclass(frozen=True)
 class HomographyOptions(KeypointOptions):
-    """Whose keypoints, and how exactly their matches are located."""
+    """Keypoints, and the location of their matches."""
 
     spread: bool = False  # DoG keypoints spread over the photo, instead of the strongest anywhere; a plane needs none
     refine: bool = True  # locate matches more exactly by aligning patches, as `hynet match` does; other papers do not
@@ -131,7 +131,7 @@ def _measured(method: Method, sequence: ImageSequence, refined: bool) -> dict[st
 
     if method.fingerprint is None:
         return measure()
-    told = {
+    depends_on = {
         "what": "homography",
         "features": [key(method, photo) for photo in sequence.photos],
         "homographies": [H.tolist() for H in sequence.homographies],
@@ -139,13 +139,13 @@ def _measured(method: Method, sequence: ImageSequence, refined: bool) -> dict[st
         "refined": refined,
         "code": fingerprints.code(sys.modules[__name__], matchers, geometry, metrics, patches, images),
     }
-    return cache.arrays(told, measure)
+    return cache.arrays(depends_on, measure)
 
 
 def _pair(
     first: Features, second: Features, H: Array, matcher: Matcher | None, located: Callable[[Matches], Matches]
 ) -> dict[str, float]:
-    """By nearest neighbours, plain and by the matchers of BY, or by the method's own matcher alone."""
+    """Score nearest neighbours, plain and by the matchers of BY, or the method's own matcher alone."""
 
     def scores(matches: Matches) -> dict[str, float]:
         return _scores(first, second, H, located(matches))
@@ -179,7 +179,7 @@ def corner_errors(first: Array, second: Array, H: Array, image_size: tuple[int, 
 
 
 def repeatability(first: Features, second: Features, H: Array) -> float:
-    """Of the keypoints that lie in both photos, the share with one of the other photo within RIGHT pixels."""
+    """Share of the keypoints in both photos that have one of the other photo within RIGHT pixels."""
     a, b = first.keypoints.xy, second.keypoints.xy
     back = np.linalg.inv(H)
     a, b = (

@@ -38,7 +38,7 @@ FORMATS |= dict.fromkeys(("rotation_error", "position_error"), ".3f")
 
 @dataclass(frozen=True)
 class LocalizationOptions(DetectorOptions):
-    """How many photos are left out, and whose keypoints are used."""
+    """Share of photos left out, and the keypoints."""
 
     every: int = 3  # one in this many photos is left out of the map
     max_keypoints: int = 4096  # maximum per photo
@@ -46,7 +46,7 @@ class LocalizationOptions(DetectorOptions):
 
 @dataclass(frozen=True)
 class LookedUp:
-    """What became of the photos that were looked up in one map."""
+    """Results of the photos that were looked up in one map."""
 
     located: Array  # (Q,) bool, of photos of this place
     degrees: Array  # (Q,) infinite where not located

@@ -49,7 +49,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How much better one method is than another on the same samples."""
+    """Difference between two methods on the same samples."""
 
     column: str
     method: str

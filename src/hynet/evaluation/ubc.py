@@ -40,7 +40,7 @@ VARIANTS = {
 
 @dataclass(frozen=True)
 class UbcOptions:
-    """Which pairs are tested."""
+    """Pairs to test, and the model to compare with."""
 
     pairs: int | None = None  # which m50_N_N_0.txt to use; by default that of 100,000, or the largest there is
     against: str | None = None  # the model to compare the others with; by default rootsift, or the first
@@ -91,7 +91,7 @@ def evaluate(models: Sequence[Model], data: Path, options: UbcOptions, progress:
         lower_is_better=columns,
         comparisons=_comparisons(cells, sets, rival),
         pictures=curves,
-        details={"cells": [cell.told() for cell in cells]},
+        details={"cells": [cell.to_dict() for cell in cells]},
         notes=_notes(sets, official, same_data, [cell.method for cell in cells if cell.test in cell.trained]),
     )
 
@@ -136,7 +136,7 @@ class _Cell:
     auc: float
     redrawn: Array  # (rounds,) by bootstrap
 
-    def told(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         low_high = list(metrics.interval(self.redrawn))
         named = {"method": self.method, "trained_on": list(self.trained), "test": self.test}
         return {**named, **self.values, "roc_auc": self.auc, "interval": low_high}
@@ -242,7 +242,7 @@ def _by_method(cells: Sequence[_Cell], names: Sequence[str]) -> dict[str, list[_
 
 
 def _columns(cell: _Cell, official: bool) -> list[str]:
-    """Where a cell goes: the paper has a column for each pair of scenes, and repeats what was trained on neither."""
+    """Columns of a cell: the paper has one for each pair of scenes, and repeats what was trained on neither."""
     if not official:
         return [cell.test]
     if len(cell.trained) > 1:
@@ -252,9 +252,9 @@ def _columns(cell: _Cell, official: bool) -> list[str]:
 
 
 def _notes(sets: Sequence[TestSet], official: bool, same_data: bool, trained_here: Sequence[str]) -> list[str]:
-    told = ", ".join(f"{test.name} {len(test.pairs):,}" for test in sets)
+    counts = ", ".join(f"{test.name} {len(test.pairs):,}" for test in sets)
     notes = [
-        f"Pairs: {told}. fpr95 is exact: the threshold is the match of rank ceil(0.95 n), and d <= threshold passes.",
+        f"Pairs: {counts}. fpr95 is exact: the threshold is the match of rank ceil(0.95 n), and d <= threshold passes.",
         "fpr95_hynet: one rank higher, as HyNet's released code; fpr95_hardnet: non-matches listed before that match.",
         "Intervals: 95%, matches and non-matches resampled 2,000 times, for differences the same for both models; they "
         "hold no seed of training.",

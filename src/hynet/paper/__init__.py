@@ -1,1 +1,1 @@
-"""What reproduces the paper: its ablations, figures and tables."""
+"""The paper's ablations, figures and tables, made again."""

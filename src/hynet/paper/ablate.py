@@ -41,7 +41,7 @@ def ablate(asked: Ablation, progress: Progress = silent, tell: Tell = lambda lin
     plan = asked.plan()
     patches = mix([datasets.find_patches(root).load(root, 32, progress) for root in asked.data])
     for config in [row.config for row in plan.rows if row.config is not None]:
-        loss_function(config)  # what no loss takes and no set fills is told now, not after hours
+        loss_function(config)  # what no loss takes and no set fills is reported now, not after hours
         batches_per_epoch(patches, (config if asked.own_settings else asked.budget).pairs_per_batch)
     _check_test(asked.test)
     datasets.test_pairs(asked.validate, asked.pairs)  # raises where there are not so many
@@ -131,7 +131,7 @@ def _all(
 
 @dataclass(frozen=True)
 class Measured:
-    """All that a study found out, to be told."""
+    """Results of a study that its table shows."""
 
     scores: Scores
     trained: Mapping[str, Sequence[Ended]]  # row -> its runs, one a seed
@@ -153,9 +153,9 @@ def _evaluation(plan: Plan, asked: Ablation, measured: Measured) -> Evaluation:
             rows[row.name] |= {f"{column}_spread": own.spread(column) for column in ("fpr95", "matching")}
         rows[row.name] |= {f"paper_{column}": value for column, value in plan.paper.get(row.name, {}).items()}
     pairs = [(plan.reference, row.name) for row in plan.rows[1:]]
-    told = {frozenset(pair) for pair in pairs}
+    compared = {frozenset(pair) for pair in pairs}
     stated = dict.fromkeys((each.better, each.worse) for each in measured.verdicts)
-    pairs += [pair for pair in stated if frozenset(pair) not in told]
+    pairs += [pair for pair in stated if frozenset(pair) not in compared]
     found = [scores.compared(*pair, column) for pair in pairs for column in ("fpr95", "matching")]
     return Evaluation(
         plan.name,
@@ -208,20 +208,20 @@ def _curve(ended: Sequence[Ended]) -> dict[str, list[float]]:
 
 
 def _looked_at(asked: Ablation) -> str:
-    """What a run is validated on."""
+    """Name the pairs that a run is validated on."""
     from ..training.validation import VALIDATION_PAIRS
 
     return f"{min(len(datasets.test_pairs(asked.validate)), VALIDATION_PAIRS):,} pairs of {asked.validate.name}"
 
 
 def _on_the_way(trained: Mapping[str, Sequence[Ended]]) -> list[str]:
-    """How often the curve of the first row lies above another's."""
+    """Sentences that count the checks at which another row was ahead of the first."""
     first, *others = ({name: _curve(own)["y"] for name, own in trained.items()}).items()
-    told = []
+    sentences = []
     for name, curve in others:
         behind = sum(ours > theirs for ours, theirs in zip(first[1], curve, strict=False))
-        told.append(f"During training {name} is ahead of {first[0]} at {behind} of {len(curve)} checks.")
-    return told
+        sentences.append(f"During training {name} is ahead of {first[0]} at {behind} of {len(curve)} checks.")
+    return sentences
 
 
 def _line(plan: Plan, scores: Scores, alpha: float) -> dict[str, list[float]]:
@@ -252,12 +252,12 @@ def _notes(plan: Plan, asked: Ablation, measured: Measured) -> list[str]:
         f"Budget of every trained row: {lasted}; {seeds}; the last weights, not the best.",
     ]
     for loss, tried in measured.margins.items():
-        told = ", ".join(f"{margin:g}: {value:.2f}" for margin, value in tried.items())
+        errors = ", ".join(f"{margin:g}: {value:.2f}" for margin, value in tried.items())
         best = min(tried, key=lambda margin: tried[margin])
         tie = " (the first of several as good)" if list(tried.values()).count(tried[best]) > 1 else ""
         notes.append(
             f"Margin of {loss}: {best:g}{tie}, chosen by FPR@95 in % on {asked.validate.name} after a quarter of the "
-            f"steps ({told}); so fpr95 of these rows is of the set that chose their margin, and matching is not."
+            f"steps ({errors}); so fpr95 of these rows is of the set that chose their margin, and matching is not."
         )
     cut = "" if scores.stacks.root == asked.test else ", stacks cut of them as HPatches does"
     notes += [

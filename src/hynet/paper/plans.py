@@ -183,7 +183,7 @@ def _ranking(name: str, title: str, table: str, names: Sequence[str], own_settin
 
 @dataclass(frozen=True)
 class Ablation:
-    """What to run, on what, and where to."""
+    """A study to run, its data and its folder."""
 
     study: str
     data: Sequence[Path]  # patch sets to train on, mixed

@@ -36,7 +36,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Budget:
-    """What every row of a study gets."""
+    """Steps and settings that every row of a study gets."""
 
     steps: int
     pairs_per_batch: int = 512
@@ -67,7 +67,7 @@ class Training:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a run ended."""
+    """Outcome of a run."""
 
     out: Path
     diverged: str = ""  # the sentence, where the loss stopped being a number
@@ -134,9 +134,12 @@ def train_all(
     missing = {folder: training for folder, training in by_folder.items() if _ended(training) is None}
     jobs = jobs if jobs is not None else _jobs()
     if missing:
-        with _watched(list(missing.values()), called, progress, tell) as told, _kept(list(by_folder.values()), called):
+        with (
+            _watched(list(missing.values()), called, progress, tell) as announce,
+            _kept(list(by_folder.values()), called),
+        ):
             for folder in _trained_some(missing, data, validate, jobs):
-                told(missing[folder])
+                announce(missing[folder])
     found = {folder: _ended(training) for folder, training in by_folder.items()}
     return [found[str(training.out)] or Ended(training.out, diverged=NOTHING_KEPT) for training in trainings]
 
@@ -160,20 +163,20 @@ def train_one(data: Sequence[Path], validate: Path | None, training: Training) -
     from ..training.train import train
 
     forget_compiled()
-    told: dict[str, Any] = {"steps": training.steps}
+    outcome: dict[str, Any] = {"steps": training.steps}
     sets = [validate] if training.validated and validate is not None else []
     try:
         train(training.config, data, training.out, validate=sets, resume=True, recipe_name=training.config.loss)
     except Diverged as error:  # the other rows are worth having
-        told["diverged"] = str(error)
+        outcome["diverged"] = str(error)
     with atomic_write(training.out / TRAINED) as temporary:
-        temporary.write_text(json.dumps(told) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(outcome) + "\n", encoding="utf-8")
 
 
 def _ended(training: Training) -> Ended | None:
     try:
-        told = json.loads((training.out / TRAINED).read_text(encoding="utf-8"))
-        ended = Ended(training.out, told.get("diverged", ""))
+        outcome = json.loads((training.out / TRAINED).read_text(encoding="utf-8"))
+        ended = Ended(training.out, outcome.get("diverged", ""))
     except (OSError, ValueError, AttributeError):
         return None
     return ended if ended.diverged or zipfile.is_zipfile(ended.checkpoint) else None  # torch's format; whole or not
@@ -202,14 +205,14 @@ def _watched(
     def show() -> None:
         progress(done(), total, f"training, {len(ended)} of {len(missing)} {called} done")
 
-    def told(training: Training) -> None:
+    def announce(training: Training) -> None:
         ended.add(training.out)
         steps = done()
         left = durations.told((time.monotonic() - start) * (total - steps) / max(steps - before, 1))
         tell(f"{training.name}: {training.steps} steps; {len(ended)} of {len(missing)} {called}, {left} left")
 
     with repeatedly(show, SHOWN_EVERY):
-        yield told
+        yield announce
 
 
 @contextmanager
@@ -224,7 +227,7 @@ def _kept(trainings: Sequence[Training], called: str) -> Iterator[None]:
 
 
 def _steps(training: Training) -> int:
-    """How far a run is, by the last line of its log."""
+    """Steps that a run has done, by the last line of its log."""
     from ..training import logbook
 
     try:

@@ -122,7 +122,7 @@ def _contestant(shown: str, name: str) -> Contestant:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one ordering."""
+    """Outcome for one of the paper's orderings."""
 
     better: str
     worse: str
@@ -153,36 +153,38 @@ def _judge(ordering: Ordering, scores: Scores, by_paper: str) -> Verdict:
     verdict = "open"
     if low * high > 0 and seeds_agree:
         verdict = "shows" if sign * found.difference > 0 else "reversed"
-    told = {
+    here_it = {
         "shows": "holds here",
         "reversed": "is reversed here",
         "open": "is inconclusive here" if low * high <= 0 else "is inconclusive here: seeds disagree",
     }[verdict]
     seeds = "" if repeated else "; one seed, so the variation between runs is not known"
-    return Verdict(*named, verdict, f"{claim}: {told} ({measured}{seeds}).")
+    return Verdict(*named, verdict, f"{claim}: {here_it} ({measured}{seeds}).")
 
 
 def best_cell(plan: Plan, scores: Scores) -> list[str]:
-    """Of a grid: where the best cell lies, and how far the paper's is behind."""
+    """Sentence about a grid's best cell, and how far the paper's is behind."""
     if not plan.alphas:
         return []
     cells = [row.name for row in plan.rows if row.name in scores.rows]
     if not cells:
         return ["No cell of the grid has a result."]
     best = max(cells, key=lambda name: scores.rows[name].mean("matching"))
-    told = f"Best cell: {best} (matching {scores.rows[best].mean('matching'):.2f})"
+    sentence = f"Best cell: {best} (matching {scores.rows[best].mean('matching'):.2f})"
     papers = cell_name(2.0, 1.2)
     if papers not in cells:
-        return [f"{told}; the paper's best, {papers}, is not in this grid."]
+        return [f"{sentence}; the paper's best, {papers}, is not in this grid."]
     if best == papers:
         others = [scores.compared(papers, name, "matching") for name in cells if name != papers]
         surely = sum(each is not None and each.interval[0] > 0 for each in others)
-        return [f"{told}, which is the paper's best; better than {surely} of {len(others)} others beyond the interval."]
+        return [
+            f"{sentence}, which is the paper's best; better than {surely} of {len(others)} others beyond the interval."
+        ]
     found = scores.compared(best, papers, "matching")
     assert found is not None
     low, high = found.interval
     return [
-        f"{told}, ahead of the paper's best, {papers}, by {found.difference:.2f} [{low:+.2f}, {high:+.2f}]; chosen "
+        f"{sentence}, ahead of the paper's best, {papers}, by {found.difference:.2f} [{low:+.2f}, {high:+.2f}]; chosen "
         f"among {len(cells)} cells on the same samples, so some of the lead is chance."
     ]
 

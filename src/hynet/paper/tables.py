@@ -43,7 +43,7 @@ class NotTrained(HynetError):
 
 @dataclass(frozen=True)
 class Networks:
-    """What was trained for a part."""
+    """Networks that were trained for a part."""
 
     models: Sequence[Contestant]
     diverged: Sequence[str]  # sentences about those that have no result
@@ -52,14 +52,14 @@ class Networks:
         return Networks([*self.models, *other.models], [*self.diverged, *other.diverged])
 
     def evaluated(self, benchmark: str, models: Sequence[Model], data: Path, **options: Any) -> Evaluation:
-        """The models, some of which are these networks, by a benchmark; those that are missing are told."""
+        """The models, some of which are these networks, by a benchmark; with notes on those that could not be trained."""
         found = BENCHMARKS[benchmark](models, data, **options)
         return replace(found, notes=[*found.notes, *self.diverged])
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """What there is, and where it goes. `steps` and `pairs_per_batch` cut every training short, to try things out."""
+    """Data, folder and trainings of a reproduction; `steps` and `pairs_per_batch` shorten every training for a trial."""
 
     data: Path
     out: Path
@@ -102,22 +102,6 @@ class Reproduction:
         return found[TRAINED_ON]
 
 
-def table1(asked: Reproduction) -> Evaluation:
-    return _phototour(asked, RIVALS)
-
-
-def table5(asked: Reproduction) -> Evaluation:
-    return _phototour(asked, SECOND_ORDER)
-
-
-def fig4(asked: Reproduction) -> Evaluation:
-    return _on_stacks(asked, RIVALS)
-
-
-def fig_appendix(asked: Reproduction) -> Evaluation:
-    return _on_stacks(asked, SECOND_ORDER)
-
-
 def table2(asked: Reproduction) -> Evaluation:
     scenes = asked.folder("eth")  # before days of training
     networks = _trained(asked, STRONGEST, asked.liberty())
@@ -148,13 +132,13 @@ def table4(asked: Reproduction) -> Evaluation:
 
 # What is made, in the paper's order, and what it is called
 PARTS: Mapping[str, tuple[str, Callable[[Reproduction], Evaluation]]] = {
-    "table1": ("Table 1: FPR@95 in % on PhotoTour", table1),
-    "fig4": ("Fig. 4: HPatches", fig4),
+    "table1": ("Table 1: FPR@95 in % on PhotoTour", lambda asked: _phototour(asked, RIVALS)),
+    "fig4": ("Fig. 4: HPatches", lambda asked: _on_stacks(asked, RIVALS)),
     "table2": ("Table 2: ETH's structure from motion", table2),
     "table3": ("Table 3: what each component of HyNet brings", table3),
     "table4": ("Table 4: the Image Matching Challenge", table4),
-    "table5": ("Table 5: FPR@95 in % on PhotoTour, with SOSR", table5),
-    "figA": ("Appendix: HPatches, with SOSR", fig_appendix),
+    "table5": ("Table 5: FPR@95 in % on PhotoTour, with SOSR", lambda asked: _phototour(asked, SECOND_ORDER)),
+    "figA": ("Appendix: HPatches, with SOSR", lambda asked: _on_stacks(asked, SECOND_ORDER)),
 }
 
 

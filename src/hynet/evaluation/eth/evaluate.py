@@ -69,7 +69,7 @@ class EthScene:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one method made of one scene: its numbers, and the errors of registered cameras whose truth is known."""
+    """A method's model of one scene: its numbers, and the errors of registered cameras whose truth is known."""
 
     numbers: Reconstructed | None  # None: no model
     degrees: Array  # (V,)
@@ -79,7 +79,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class EthOptions(KeypointOptions):
-    """Whose keypoints, how many, and where the models go."""
+    """Keypoints, the protocol, and a folder for models."""
 
     # `published` is the benchmark's own pipeline (its keypoints, pairs and cameras where given, COLMAP unchanged);
     # `ours` uses the true camera where it is known, and runs one more, robust bundle adjustment on every model.
@@ -154,7 +154,7 @@ def _with_truth(scene: scenes.Scene) -> EthScene:
 
 def _place(work: Path | None, scene: EthScene, given: Given | None, method: Method) -> Path:
     """A folder that is another one when the photos, the method or our code change."""
-    told = fingerprints.values(
+    mark = fingerprints.values(
         {
             "method": method.fingerprint or method.name,
             "photos": {name: fingerprints.content(photo) for name, photo in name_photos(scene.folder).items()},
@@ -164,7 +164,7 @@ def _place(work: Path | None, scene: EthScene, given: Given | None, method: Meth
     )
     protocol = "ours" if given is None else "published"
     name = f"{scene.name}-{Path(method.name).name}-{protocol}".replace("/", "-")
-    place = (work or cache.folder().parent / "eth") / f"{name}-{told[:8]}"
+    place = (work or cache.folder().parent / "eth") / f"{name}-{mark[:8]}"
     if method.fingerprint is None:  # what an earlier run left under its name may be another method's
         shutil.rmtree(place, ignore_errors=True)
     return place
@@ -294,10 +294,10 @@ OURS = (
 
 
 def _notes(shared: Protocol, given: Mapping[str, Given], known: bool, dense: bool, scenes_found: int) -> list[str]:
-    told = "; ".join(dict.fromkeys(scene.told() for scene in given.values()))
+    brought = "; ".join(dict.fromkeys(scene.summary() for scene in given.values()))
     notes = [
         shared.summary(),
-        PUBLISHED.format(given=told) if given else OURS,
+        PUBLISHED.format(given=brought) if given else OURS,
         "More points that are seen less often, or are off by more, are not better: look at all columns.",
     ]
     if not dense:

@@ -37,7 +37,7 @@ MAPPING = colmap.MappingTask(most_models=50, threads=1)
 
 @dataclass(frozen=True)
 class Given:
-    """What a scene brings along."""
+    """Keypoints, pairs and cameras that a scene brings along."""
 
     keypoints: Mapping[Path, Path]  # photo -> file, of all photos or of none
     pairs: Path | None
@@ -47,8 +47,8 @@ class Given:
         single = [path for path in (self.pairs, self.database) if path is not None]
         return [*self.keypoints.values(), *single]
 
-    def told(self) -> str:
-        """For the notes of a table."""
+    def summary(self) -> str:
+        """Phrase for the notes of a table."""
         keypoints = "the scene's own keypoints" if self.keypoints else "the detector's keypoints"
         pairs = "the listed pairs" if self.pairs else "all pairs"
         cameras = "the cameras of its database" if self.database else "a camera per photo by EXIF or guessed"

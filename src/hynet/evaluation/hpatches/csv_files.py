@@ -16,7 +16,7 @@ from ...types import Array
 
 
 def read(root: Path, sequences: Sequence[str], sizes: Sequence[int]) -> list[Array]:
-    """Of each sequence (16, N, D) float32, as the public code reads them."""
+    """Read (16, N, D) float32 of each sequence, as the public code does."""
     found = []
     for sequence, size in zip(sequences, sizes, strict=True):
         paths = [root / sequence / f"{column}.csv" for column in COLUMNS]

@@ -32,7 +32,7 @@ SPLITS = ("a", "b", "c", "full", "view", "illum")
 
 @dataclass(frozen=True)
 class HpatchesOptions:
-    """Which split, scored how, with whose descriptors."""
+    """Split, scoring, lists, and descriptors of others."""
 
     # a, b, c, full, view or illum; by default a, or full if some of a's sequences are missing.
     split: str | None = None
@@ -77,7 +77,7 @@ def evaluate(models: Sequence[Model], data: Path, options: HpatchesOptions, prog
     papers_data = release and stacks.split == "a" and len(lists.queries) == papers.HPATCHES_QUERIES
     rows = {method: summary.row(own, area) for method, own in scores.items()}
     drawn = {method: summary.redrawn(own, area) for method, own in scores.items()}
-    told = {method: summary.details(own, sequences) for method, own in scores.items()}
+    details = {method: summary.details(own, sequences) for method, own in scores.items()}
     return Evaluation(
         "hpatches",
         str(data),
@@ -92,7 +92,7 @@ def evaluate(models: Sequence[Model], data: Path, options: HpatchesOptions, prog
             "split": stacks.split,
             "sequences": dict(zip(sequences, sizes, strict=True)),
             "mode": options.mode,
-            "methods": told,
+            "methods": details,
         },
         notes=[*_notes(sequences, sizes, lists, options.mode), *papers.hpatches_notes(papers_data)],
     )
@@ -126,7 +126,7 @@ def open_stacks(data: Path, options: HpatchesOptions, progress: Progress = silen
 
 
 def describe_stacks(contestant: Contestant, stacks: Stacks, progress: Progress = silent) -> list[Array]:
-    """Of each sequence (16, N, D)."""
+    """Describe all stacks: (16, N, D) of each sequence."""
     pieces = zip(stacks.sequences, stacks.sizes, strict=True)
     return [_described(contestant, stacks.root, sequence, size, progress) for sequence, size in pieces]
 

@@ -99,7 +99,7 @@ Places = tuple[Array, Array, Array]  # (K,) each: the order they are looked at i
 
 
 def _places(starts: Array, sizes: Array, pairs: Array) -> Places:
-    """Where the pairs stand in rows in which the columns of each sequence lie one after another."""
+    """Rows of the pairs, where the columns of each sequence lie one after another."""
     s1, t1, i1, s2, t2, i2 = pairs.T
     first, second = starts[s1] + t1 * sizes[s1] + i1, starts[s2] + t2 * sizes[s2] + i2
     order = np.argsort(first)  # rows that are in the cache already are read faster
@@ -195,7 +195,7 @@ def _binned_roc(right: Array, wrong: Array) -> Array:
 
 
 def _stable_order(distances: Array) -> Array:
-    """As np.argsort(kind="stable"), several times faster: float32 of 0 or more sort as the integers they look like."""
+    """Stable argsort, faster than NumPy's: float32 of 0 or more sort as integers of the same bits."""
     keys = distances.astype(np.float32).view(np.uint32).astype(np.uint64) << np.uint64(32)
     keys |= np.arange(len(keys), dtype=np.uint64)
     keys.sort()
@@ -205,7 +205,7 @@ def _stable_order(distances: Array) -> Array:
 def _counts(
     queries: Array, positives: Array, candidates: Array, distances: Callable[[Array, Array], Array]
 ) -> tuple[Array, Array]:
-    """How many of the first candidates are nearer than each positive, and how many as near: (Q, 15, 7) each, by pool.
+    """Count the candidates nearer than each positive, and those as near: (Q, 15, 7) each, by pool.
 
     A matrix product tells but for rounding; where that could matter, `distances` of the query to those decide.
     """

@@ -23,7 +23,7 @@ AREAS = {"corrected": "fair", "compatible": "listed"}
 
 @dataclass(frozen=True)
 class Scores:
-    """What one descriptor reached, in every way of scoring; fractions."""
+    """Scores of one descriptor, in every way of scoring; fractions."""
 
     verification: Mapping[tuple[str, str], Verified]  # (noise, intra or inter)
     matching: Mapping[str, Array]  # (S, 3, 5) by sequence, noise, image
@@ -143,11 +143,11 @@ def pictures(scores: Mapping[str, Scores], area: str, sequences: Sequence[str]) 
 def details(scores: Scores, sequences: Sequence[str]) -> dict[str, Any]:
     """Every number behind a row, in percent: listed is compatible, fair corrected, step the area as MATLAB's."""
     kinds = _kinds(sequences)
-    told: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for area in ("listed", "fair", "step"):
         matched, retrieved = 100 * scores.matching[area], 100 * scores.retrieval[area]
         of_kind = {kind: float(matched[rows].mean()) for kind, rows in kinds.items() if kind}
-        told[area] = {
+        found[area] = {
             "verification_ap": {
                 f"{noise}_{kind}": 100 * each.ap[area] for (noise, kind), each in scores.verification.items()
             },
@@ -167,7 +167,7 @@ def details(scores: Scores, sequences: Sequence[str]) -> dict[str, Any]:
             },
         }
     success = 100 * scores.matching["success"].mean((0, 2))
-    return told | {"matching_success": dict(zip(NOISES, success.tolist(), strict=True))}
+    return found | {"matching_success": dict(zip(NOISES, success.tolist(), strict=True))}
 
 
 def _kinds(sequences: Sequence[str]) -> dict[str, list[int]]:

@@ -1,4 +1,4 @@
-"""Which patches of HPatches are compared: the lists of its release, or lists drawn by the same rules.
+"""Lists of the patches that HPatches compares: those of its release, or drawn by the same rules.
 
     verif_pos_split-a.csv, verif_neg_intra_split-a.csv, verif_neg_inter_split-a.csv     s1,t1,idx1,s2,t2,idx2
     retr_queries_split-a.csv, retr_distractors_split-a.csv                              s,idx

@@ -48,7 +48,7 @@ class _Measured:
 
 @dataclass(frozen=True)
 class ImcOptions(KeypointOptions):
-    """Which task, whose keypoints, and how they are matched."""
+    """Task, keypoints, matching and fitting."""
 
     task: Task = "stereo"  # pairs of photos; models from bags of 5, 10 and 25; or both tasks and their average
     max_keypoints: int = 2048  # maximum per photo; 2,048 and 8,000 are the challenge's
@@ -104,7 +104,7 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
     tested = "Ratio test: " + ", ".join(f"{name} {value:g}" for name, value in ratios.items()) + "."
     if options.matcher == "consensus":
         tested = f"Matches: mutual nearest neighbours that are probably right (consensus). {tested if ratios else ''}"
-    told = [protocol.summary(), tested, *(note for part in parts.values() for note in part.notes)]
+    notes = [protocol.summary(), tested, *(note for part in parts.values() for note in part.notes)]
     table, same_data = papers.imc(task), papers.is_imc({scene.name: len(scene.views) for scene in found})
     return Evaluation(
         "imc" if task == "stereo" else f"imc-{task}",
@@ -117,7 +117,7 @@ def evaluate(models: Sequence[Model], data: Path, options: ImcOptions, progress:
         comparisons=[one for column in compared for one in columns[column].differences(column, rival)],
         pictures={name: picture for part in parts.values() for name, picture in part.pictures.items()},
         details={name: value for part in parts.values() for name, value in part.details.items()},
-        notes=[*told, *([] if same_data else [papers.imc_note(table)])],
+        notes=[*notes, *([] if same_data else [papers.imc_note(table)])],
     )
 
 

@@ -65,7 +65,7 @@ def bag_credits(method: Method, scene: Scene, bag: Bag, ratio: float) -> float:
 
 
 def pairs_to_match(scene: Scene, bag: Bag) -> list[tuple[str, str]]:
-    """Those of a bag that see enough of the same, where the challenge lists them, else all."""
+    """Pairs of a bag that the challenge lists as co-visible, or all where it has no list."""
     listed = {frozenset(pair) for pair in scene.pairs}
     return [pair for pair in combinations(bag, 2) if scene.all_pairs or frozenset(pair) in listed]
 
@@ -115,7 +115,7 @@ def _key(method: Method, scene: Scene, bag: Bag, ratio: float) -> dict[str, Any]
     return {
         "what": "imc-multiview",
         "features": [key(method, view.photo) for view in views],
-        "cameras": [view.told() for view in views],
+        "cameras": [view.to_list() for view in views],
         "pairs": pairs_to_match(scene, bag),
         "ratio": ratio,
         "code": fingerprints.code(sys.modules[__name__], stereo, colmap, matchers, geometry),

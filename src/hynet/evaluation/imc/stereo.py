@@ -151,7 +151,7 @@ def _one_way(first: Features, second: Features, ratio: float) -> Array:
 
 
 def challenge_fundamental(first: Array, second: Array, seed: int) -> tuple[Array | None, Array]:
-    """As the challenge fits it, and (K,) bool inliers."""
+    """Fit F as the challenge does: the matrix and (K,) bool inliers."""
     if len(first) < FEWEST:
         return None, np.zeros(len(first), bool)
     F, inliers = geometry.degensac(
@@ -170,12 +170,12 @@ def challenge_fundamental(first: Array, second: Array, seed: int) -> tuple[Array
 
 
 def _key(method: Method, scene: Scene, pairs: Sequence[tuple[str, str]], ratio: float, seeds: int) -> dict[str, Any]:
-    """What the errors of some pairs depend on."""
+    """Everything that the errors of some pairs depend on."""
     views = [scene.views[name] for name in sorted({name for pair in pairs for name in pair})]
     return {
         "what": "imc",
         "features": [key(method, view.photo) for view in views],
-        "cameras": [view.told() for view in views],
+        "cameras": [view.to_list() for view in views],
         "pairs": pairs,
         "ratio": ratio,
         "seeds": seeds,

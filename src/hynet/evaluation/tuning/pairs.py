@@ -40,15 +40,15 @@ STRICT = 2.0  # pixels from one epipolar geometry within which most shared point
 class Truth(Protocol):
     @property
     def geometry(self) -> str:
-        """What can be verified against it."""
+        """The kind of geometry that can be verified against it."""
         ...
 
     def distances(self, first: Array, second: Array) -> Array:
-        """How many pixels matches (K, 2), (K, 2) are from the truth: (K,)."""
+        """Distances of matches (K, 2), (K, 2) from the truth in pixels: (K,)."""
         ...
 
     def error(self, model: Array | None, a: Features) -> float:
-        """How many pixels a (3, 3) geometry found for the pair is wrong; infinite if none was found."""
+        """Error of a (3, 3) geometry found for the pair, in pixels; infinite if none was found."""
         ...
 
 
@@ -68,7 +68,7 @@ class Homography:
 
 @dataclass(frozen=True)
 class SharedPoints:
-    """Where both photos see the same 3-D points. An error is how far three quarters of them are, at most, from it.
+    """Pixels at which both photos see the same 3-D points. An error is the third quartile of their distances.
 
     No camera is asked: where focal lengths had to be guessed, poses are worth little, but the points still agree.
     """
@@ -191,7 +191,7 @@ def _sharing(views: Sequence[_View]) -> Iterator[tuple[float, Pair]]:
 
 
 def _cache(photos: Sequence[Path]) -> Path:
-    """Where keypoints and matches of these very photos are kept."""
+    """Folder of keypoints and matches of photos with this content."""
     return cache_folder() / "truth" / fingerprints.values([fingerprints.photo(photo) for photo in photos])
 
 

@@ -1,4 +1,4 @@
-"""What suits one's own photos and machine: `hynet tune`.
+"""Settings that suit one's own photos and machine: `hynet tune`.
 
 Detector, model and number of keypoints are chosen by time and correct matches; then the support width, inlier threshold
 and ratio of that model, measured on pairs whose geometry is known.

@@ -25,7 +25,7 @@ KEYPOINTS = 64  # among which they are looked for
 
 @dataclass(frozen=True)
 class Sources:
-    """What figures are drawn from."""
+    """Models, data and study that figures are drawn from."""
 
     models: Sequence[str] = ("default",)
     data: Path | None = None  # a patch set
@@ -64,10 +64,6 @@ def fig2a(sources: Sources) -> Drawing:
     return measured.theta(found, sources.data.name)
 
 
-def fig2b(sources: Sources) -> Drawing:
-    return gradients.magnitudes()
-
-
 def fig3(sources: Sources) -> Drawing:
     from ...features.descriptors.outline import outline
     from ...features.descriptors.weights import network
@@ -77,36 +73,16 @@ def fig3(sources: Sources) -> Drawing:
     return measured.network(outline(module), f"{type(module).__name__} ({Path(name).name})", module.patch_size)
 
 
-def fig4(sources: Sources) -> Drawing:
-    return _of_a_study(sources, "rivals", measured.bars)
-
-
-def fig5a(sources: Sources) -> Drawing:
-    return _of_a_study(sources, "grid", measured.grid)
-
-
-def fig5b(sources: Sources) -> Drawing:
-    return gradients.hybrid_magnitudes()
-
-
-def fig5c(sources: Sources) -> Drawing:
-    return _of_a_study(sources, "losses", measured.curves)
-
-
-def fig_appendix(sources: Sources) -> Drawing:
-    return _of_a_study(sources, "sosr", measured.bars)
-
-
 FIGURES: dict[str, Callable[[Sources], Drawing]] = {
     "fig1": fig1,
     "fig2a": fig2a,
-    "fig2b": fig2b,
+    "fig2b": lambda sources: gradients.magnitudes(),
     "fig3": fig3,
-    "fig4": fig4,
-    "fig5a": fig5a,
-    "fig5b": fig5b,
-    "fig5c": fig5c,
-    "figA": fig_appendix,
+    "fig4": lambda sources: _of_a_study(sources, "rivals", measured.bars),
+    "fig5a": lambda sources: _of_a_study(sources, "grid", measured.grid),
+    "fig5b": lambda sources: gradients.hybrid_magnitudes(),
+    "fig5c": lambda sources: _of_a_study(sources, "losses", measured.curves),
+    "figA": lambda sources: _of_a_study(sources, "sosr", measured.bars),
 }
 
 
@@ -137,7 +113,7 @@ def draw(out: Path, sources: Sources, command: str = "hynet paper figures") -> d
 
 
 def _check(sources: Sources) -> None:
-    """What was named is there, before anything is drawn."""
+    """Raise where something that was named is missing, before anything is drawn."""
     from ...features.descriptors.loading import load
 
     if sources.data is not None:
@@ -149,22 +125,22 @@ def _check(sources: Sources) -> None:
 
 
 def _of_a_study(sources: Sources, study: str, make: Callable[[Mapping[str, Any], str], Drawing]) -> Drawing:
-    """From what `hynet paper ablate` wrote."""
+    """Draw a figure from the file of a study."""
     how = f"`hynet paper ablate {study} ... --out STUDY`, then `hynet paper figures --study STUDY`"
     if sources.study is None:
         raise Missing(f"needs a study: {how}")
     path = sources.study / f"{study}.json"
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+        result = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise Missing(f"needs a study that {sources.study} does not hold: {how}") from None
     except (ValueError, RecursionError):
         raise Missing(f"cannot be drawn, since {path} is no whole JSON; run the study again") from None
     try:
-        details = told["details"]
+        details = result["details"]
         seeds = "one seed" if details["seeds"] == 1 else f"{details['seeds']} seeds"
         budget = f"{details['steps']:,} steps of {details['pairs_per_batch']} pairs, {seeds}"
-        return make(told, f"{budget} ({told['command']})")
+        return make(result, f"{budget} ({result['command']})")
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Missing(
             f"cannot be drawn, since {path} is not as `hynet paper ablate` writes it; run the study again"

@@ -30,13 +30,13 @@ class Parts:
 
 
 def descent(measure: str, x: Array, y: Array) -> Parts:
-    """Of x, for a positive pair; for a negative one it is the opposite."""
+    """Descent of x for a positive pair; for a negative one it is the opposite."""
     sign, _ = SHOWN[measure]
     gradient = sign * similarity.GRADIENTS[measure](x, y)
     return Parts(gradient, *similarity.decompose(gradient, x))
 
 
-def directions(x: Array, y: Array, told: str) -> Drawing:
+def directions(x: Array, y: Array, source: str) -> Drawing:
     """Fig. 1, in the plane that the two descriptors span, in which their gradients lie too."""
     figure, axes = panels(len(SHOWN), width=2.6, height=2.5)
     across = x / np.linalg.norm(x)
@@ -77,7 +77,7 @@ def directions(x: Array, y: Array, told: str) -> Drawing:
     figure.legend(handles=lines, loc="outside upper center", ncols=4)
     return Drawing(
         figure,
-        f"Directions of gradient descent of two descriptors {np.degrees(angle):.0f}° apart ({told}), in their "
+        f"Directions of gradient descent of two descriptors {np.degrees(angle):.0f}° apart ({source}), in their "
         "plane; the lengths of gradients are made alike. The normalised s and d have no parallel part: all of their "
         "gradient turns the descriptor.",
     )

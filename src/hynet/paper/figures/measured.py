@@ -21,7 +21,7 @@ BINS = 90  # of theta over [0, pi]
 LEVELS = {"easy": GREEN, "hard": BLUE, "tough": RED}
 
 
-def theta(found: Mapping[str, Angles], told: str) -> Drawing:
+def theta(found: Mapping[str, Angles], result: str) -> Drawing:
     """Fig. 2a: model -> its angles."""
     figure, (panel,) = panels()
     edges = np.linspace(0, pi, BINS + 1)
@@ -43,7 +43,7 @@ def theta(found: Mapping[str, Angles], told: str) -> Drawing:
     return Drawing(
         figure,
         f"Angles of partners and of hardest negatives in a batch, mined as HardNet does: {2 * len(first.positives):,} "
-        f"pairs of {told} from {first.batches} batches of {size} patches; {below} lie below π/2 "
+        f"pairs of {result} from {first.batches} batches of {size} patches; {below} lie below π/2 "
         "(line).",
     )
 
@@ -81,12 +81,12 @@ def network(layers: Sequence[LayerOutline], name: str, side: int = 32) -> Drawin
     )
 
 
-def bars(told: Mapping[str, Any], trained: str) -> Drawing:
+def bars(result: Mapping[str, Any], trained: str) -> Drawing:
     """Fig. 4 and the appendix's: a panel a task, a bar a method, marks for what it averages."""
-    picture = told.get("pictures", {}).get("bars") or {}
+    picture = result.get("pictures", {}).get("bars") or {}
     if not picture.get("panels"):
         raise Missing("cannot be drawn, since the study's file holds no scores of HPatches' tasks; run the study again")
-    figure, axes = panels(len(picture["panels"]), width=3.9, height=0.36 * len(told["rows"]) + 1.8)
+    figure, axes = panels(len(picture["panels"]), width=3.9, height=0.36 * len(result["rows"]) + 1.8)
     kinds = [mark for marks in picture["marks"].values() for own in marks.values() for mark in own]
     variants = list(dict.fromkeys(" ".join(mark.split()[1:]) for mark in kinds))
     for panel, (task, values) in zip(axes, picture["panels"].items(), strict=True):
@@ -119,15 +119,15 @@ def bars(told: Mapping[str, Any], trained: str) -> Drawing:
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles))
     return Drawing(
         figure,
-        f"HPatches' three tasks on {Path(told['data']).name}, {trained}; seed 0 of each row. The paper's own figure is "
-        "of other data.",
+        f"HPatches' three tasks on {Path(result['data']).name}, {trained}; seed 0 of each row. The paper's own figure "
+        "is of other data.",
     )
 
 
-def grid(told: Mapping[str, Any], trained: str) -> Drawing:
+def grid(result: Mapping[str, Any], trained: str) -> Drawing:
     """Fig. 5a: a cell for each alpha and margin."""
-    alphas, margins = told["details"]["alphas"], told["details"]["grid_margins"]
-    cells = [[told["rows"].get(cell_name(a, m), {}).get("matching") for m in margins] for a in alphas]
+    alphas, margins = result["details"]["alphas"], result["details"]["grid_margins"]
+    cells = [[result["rows"].get(cell_name(a, m), {}).get("matching") for m in margins] for a in alphas]
     values = np.array([[np.nan if cell is None else cell for cell in row] for row in cells], np.float64)  # (A, M)
     if not np.isfinite(values).any():
         raise Missing("cannot be drawn, since no cell of the grid has a result")
@@ -146,14 +146,14 @@ def grid(told: Mapping[str, Any], trained: str) -> Drawing:
     figure.colorbar(picture, ax=panel, label="matching mAP, %")
     return Drawing(
         figure,
-        f"Matching on {Path(told['data']).name} over α and the margin m, {trained}. Bold: the best cell, "
+        f"Matching on {Path(result['data']).name} over α and the margin m, {trained}. Bold: the best cell, "
         f"α = {alphas[best[0]]:g}, m = {margins[best[1]]:g}; the paper's best, on its own data, is α = 2, m = 1.2.",
     )
 
 
-def curves(told: Mapping[str, Any], trained: str) -> Drawing:
+def curves(result: Mapping[str, Any], trained: str) -> Drawing:
     """Fig. 5c: FPR@95 while training."""
-    picture = told.get("pictures", {}).get("curves", {})
+    picture = result.get("pictures", {}).get("curves", {})
     lines = picture.get("lines", {})
     if not any(line["x"] for line in lines.values()):
         raise Missing("cannot be drawn, since no run of the study was validated on its way")

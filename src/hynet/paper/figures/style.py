@@ -35,7 +35,7 @@ LINE = 0.17  # inches of a line of the caption
 
 
 class Missing(Exception):
-    """What a figure needs and was not given, in a sentence."""
+    """Sentence about something that a figure needs and was not given."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def panels(count: int = 1, width: float = 4.6, height: float = 3.2, **options: A
 
 
 def styled() -> AbstractContextManager[Any]:
-    """What is drawn within it is in our style."""
+    """Context in which figures are drawn in our style."""
     return need("matplotlib", "train", "drawing figures").rc_context(dict(SETTINGS))
 
 
