@@ -189,7 +189,9 @@ def _turned(photos: Sequence[Path]) -> dict[Path, str]:
         of = {"what": "turned", "photos": [fingerprints.content(photo) for photo in some]}
         of |= {"code": fingerprints.code(rotation_check, *DETECTION, patches)}
         return (
-            "gradient" if cache.array(of, lambda: np.array(rotation_check.orientation_of(some) == "gradient")) else "upright"
+            "gradient"
+            if cache.array(of, lambda: np.array(rotation_check.orientation_of(some) == "gradient"))
+            else "upright"
         )
 
     found = {folder: orientation(sorted(some)) for folder, some in folders.items()}

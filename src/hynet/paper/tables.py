@@ -52,14 +52,14 @@ class Networks:
         return Networks([*self.models, *other.models], [*self.diverged, *other.diverged])
 
     def evaluated(self, benchmark: str, models: Sequence[Model], data: Path, **options: Any) -> Evaluation:
-        """The models, some of which are these networks, by a benchmark; with notes on those that could not be trained."""
+        """Evaluate models, some of which are these networks, with notes on those that could not be trained."""
         found = BENCHMARKS[benchmark](models, data, **options)
         return replace(found, notes=[*found.notes, *self.diverged])
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """Data, folder and trainings of a reproduction; `steps` and `pairs_per_batch` shorten every training for a trial."""
+    """Data, folder and trainings of a reproduction; `steps` and `pairs_per_batch` shorten them for a trial."""
 
     data: Path
     out: Path
