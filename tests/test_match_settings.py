@@ -40,7 +40,7 @@ def test_a_misspelt_option_is_refused():
 
 
 def test_a_folder_of_masks_is_for_many_photos():
-    with pytest.raises(BadInput, match="give the two photos' as masks"):
+    with pytest.raises(BadInput, match="give a mask for each of the two"):
         hynet.match_photos("a.jpg", "b.jpg", mask="masks")
 
 

@@ -12,7 +12,7 @@ Example: hynet extract photos/ --out features.h5
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import tyro
 
@@ -22,33 +22,22 @@ from ..features.settings import FeatureSettings
 from ..runtime.machine import cores
 from ..runtime.pool import open_pool
 from . import Report, absence
-from .choices import Detector, Device, Model
 from .progress import announce_dashboard, bar
 
 LISTED = 20  # photos that could not be read
+COMMON = ("extractor", "detector", "model", "max-keypoints", "mask", "precision", "jobs", "cluster")
 
 
 def run(
     photos: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="PHOTO_OR_DIR_OR_LIST...")],
     *,
     out: str,
-    extractor: str | None = None,
-    detector: Detector = "dog",
-    model: Model = "default",
-    max_keypoints: int = 2048,
-    orientation: Literal["auto", "upright", "gradient"] = "auto",
-    shape: str = "none",
-    score_threshold: float | None = None,
-    spread: bool = True,
-    mask: Path | None = None,
-    longest: int = FeatureSettings.longest,
-    precision: Literal["float32", "float16", "int8"] = "float32",
+    settings: tyro.conf.OmitArgPrefixes[FeatureSettings],
     jobs: int = 0,
     cluster: str = "local",
     watchdog: float = WATCHDOG,
     recheck: bool = True,
     overwrite: bool = False,
-    device: Device = None,
 ) -> Report:
     """Extract features.
 
@@ -57,20 +46,6 @@ def run(
             a column `path`; paths may be URLs (s3://, gs://, http:// and whatever else fsspec reads).
         out: The file to write, with one group per photo. A name that ends in a slash or has no suffix makes a
             collection: a folder of such files with an index, for any number of photos.
-        extractor: Detects and describes keypoints in one pass, in place of detector and model: the path to weights of
-            ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
-        max_keypoints: Maximum number of keypoints per photo.
-        orientation: Whether keypoints are rotated to the dominant gradient direction (gradient) or not (upright); auto
-            checks some of the photos: upright, unless some are rotated relative to others.
-        shape: Elliptical regions, for surfaces seen at an angle: affine-network, baumberg, none, or the path of a
-            network.
-        score_threshold: Drop keypoints with a lower score; by default the detector's usual threshold.
-        spread: Spread keypoints over the photo; --no-spread takes the strongest anywhere.
-        mask: A folder of masks, that of photo a/b.jpg named a/b.jpg.png as in COLMAP; there are no keypoints where a
-            mask is black. A photo without a mask is used whole.
-        longest: Detect keypoints in a photo shrunk to at most this many pixels on its longest side.
-        precision: Number format of the stored descriptors: float16 takes half the disk space, int8 a quarter. hloc
-            reads all of them, int8 as integers that it must scale to unit length itself.
         jobs: Processes at once; 0 means one per core. With --cluster slurm, Slurm jobs.
         cluster: Where a collection is extracted: local (processes on this machine), dask://HOST:PORT (the workers of
             that scheduler), or slurm (jobs as described in Dask's jobqueue.yaml).
@@ -81,20 +56,6 @@ def run(
     """
     if not photos:
         raise BadInput("no photos were given; name photos, or the folder that holds them.")
-    settings = FeatureSettings(
-        detector=detector,
-        model=model,
-        max_keypoints=max_keypoints,
-        orientation=orientation,
-        shape="auto" if shape == "none" else shape,
-        score_threshold=score_threshold,
-        spread=None if spread else False,
-        mask=None if mask is None else str(mask),
-        longest=longest,
-        extractor=extractor,
-        precision=precision,
-        device=device,
-    )
     if _is_folder(out):
         with open_pool(cluster, jobs) as workers, bar() as progress:
             announce_dashboard(workers.dashboard)

@@ -79,7 +79,7 @@ def _default(argument: Argument) -> str:
 
 def _description(description: str, width: int, examples: int | None) -> Iterator[str]:
     """Paragraphs wrapped, lists as they stand, and at most so many of the examples."""
-    for part in re.split(r"\n\s*\n", inspect.cleandoc(description)):
+    for part in re.split(r"\n\s*\n", inspect.cleandoc(description).partition("\nArgs:")[0]):
         if part.startswith("Example:"):
             yield from part.splitlines()[:examples]
         elif re.search(r"^ ", part, re.MULTILINE):

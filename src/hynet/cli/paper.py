@@ -35,6 +35,7 @@ from ..runtime.machine import keep_memory_mapped
 from ..training.configuration import Precision
 from . import Report, parse_value, terminal_width
 from .evaluate import as_options
+from .help import HELP
 from .progress import bar, tell
 
 
@@ -103,9 +104,9 @@ class Tables:
 def main(args: list[str]) -> Report:
     """Parse the options of the part that the first argument names, and make it."""
     if not args or args[0].startswith("-"):
-        if not {"-h", "--help"} & set(args):
+        if not {*HELP} & {*args}:
             raise BadInput(f"say what to make, one of {', '.join(PARTS)}.")
-        print(__doc__.strip())
+        print(f"usage: hynet paper PART [OPTIONS]\n\n{__doc__.strip()}\n\n--json prints one JSON object on stdout.")
         raise SystemExit(0)
     options, make = choose(PARTS, args[0], "part of the paper")
     asked = parse_value(options, args[1:], prog=f"hynet paper {args[0]}", description=inspect.getdoc(options))

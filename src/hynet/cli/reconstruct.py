@@ -23,9 +23,10 @@ from ..sfm.reconstruct import KEYPOINTS, reconstruct
 from ..sfm.undistortion import need_apart
 from ..sfm.undistortion import undistort as write_undistorted
 from . import Report
-from .choices import Detector, Device, Model, workers_of
+from .choices import workers_of
 from .progress import bar
 
+SETTINGS = FeatureSettings(max_keypoints=KEYPOINTS)
 COMMON = ("extractor", "detector", "model", "max-keypoints", "features", "matches", "mapper")
 
 
@@ -33,12 +34,7 @@ def run(
     photos: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
     *,
     out: Path,
-    extractor: str | None = None,
-    model: Model = "default",
-    detector: Detector = "dog",
-    max_keypoints: int = KEYPOINTS,
-    orientation: Literal["auto", "upright", "gradient"] = "auto",
-    shape: str = "none",
+    settings: tyro.conf.OmitArgPrefixes[FeatureSettings] = SETTINGS,
     features: Path | None = None,
     matches: Path | None = None,
     pairs: str = "auto",
@@ -51,20 +47,12 @@ def run(
     cluster: str = "local",
     undistort: Path | None = None,
     overwrite: bool = False,
-    device: Device = None,
 ) -> Report:
     """Reconstruct.
 
     Args:
         photos: The folder of the photos.
         out: The folder for the model.
-        extractor: Detects and describes keypoints in one pass, in place of detector and model: the path to weights of
-            ALIKED, R2D2 or XFeat, or a name such as opencv-sift.
-        max_keypoints: Maximum number of keypoints per photo.
-        orientation: Whether keypoints are rotated to the dominant gradient direction (gradient) or not (upright); auto
-            checks some of the photos: upright, unless some are rotated relative to others.
-        shape: Elliptical regions, for surfaces seen at an angle: affine-network, baumberg, none, or the path of a
-            network.
         features: Features in hloc's layout from any program, in place of detector and model.
         matches: Matches between those features in hloc's layout from any program, such as LightGlue's, in place of
             ours.
@@ -87,15 +75,6 @@ def run(
             code of 3D Gaussian splatting.
         overwrite: Replace what was made with other settings, instead of refusing.
     """
-    settings = FeatureSettings(
-        detector=detector,
-        model=model,
-        max_keypoints=max_keypoints,
-        orientation=orientation,
-        shape="auto" if shape == "none" else shape,
-        extractor=extractor,
-        device=device,
-    )
     if undistort is not None:
         need_apart(photos, undistort)  # before the long work
     with workers_of(cluster, jobs) as workers, bar() as progress:

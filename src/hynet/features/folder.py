@@ -377,10 +377,12 @@ def _with_names(photos: Mapping[str, Path]) -> tuple[dict[str, Path], dict[str, 
     return named, unnamed
 
 
-def find_masks(folder: str | None, photos: Iterable[str]) -> dict[str, Path]:
+def find_masks(folder: str | tuple[str, str] | None, photos: Iterable[str]) -> dict[str, Path]:
     """Photo -> its mask, of those that have one."""
     if folder is None:
         return {}
+    if isinstance(folder, tuple):
+        raise BadInput("a mask for each of two photos does not suit many; give a folder of masks.")
     names = list(photos)
     found = {name: mask for name in names if (mask := images.home(folder) / f"{name}.png").is_file()}
     if not found:

@@ -21,7 +21,12 @@ Documented = TypeVar("Documented", bound=Callable[..., Any])
 ORIENTATIONS = ("auto", "upright", "gradient")
 # Options that do not say how a detector and a descriptor work together, so that every extractor has them
 COMMON = ("max_keypoints", "mask", "extractor", "precision")
-RENAMED = {"descriptor": "model=...", "upright": 'orientation="upright"', "affine": 'shape="baumberg"'}
+RENAMED = {
+    "descriptor": "model=...",
+    "masks": "mask=...",
+    "upright": 'orientation="upright"',
+    "affine": 'shape="baumberg"',
+}
 
 
 class FeatureOptions(TypedDict, total=False):
@@ -34,7 +39,7 @@ class FeatureOptions(TypedDict, total=False):
     shape: str | Path
     score_threshold: float | None
     spread: bool | None
-    mask: str | Path | None
+    mask: str | Path | tuple[str, str] | tuple[Any, Any] | None
     support: float | None
     longest: int
     extractor: str | Path | PhotoExtractor | None
@@ -59,8 +64,9 @@ class FeatureSettings:
         score_threshold: Drop keypoints with a lower score; by default the detector's usual threshold.
         spread: Spread keypoints over the photo instead of taking the strongest anywhere; by default they are spread,
             except those of DoG where two photos are to agree on a homography.
-        mask: A folder of masks, that of photo a/b.jpg named a/b.jpg.png as in COLMAP; there are no keypoints where a
-            mask is black. A photo without a mask is used whole.
+        mask: For two photos, two pictures of the same size as they; for many, a folder of masks, that of photo a/b.jpg
+            named a/b.jpg.png as in COLMAP. There are no keypoints where a mask is black; a photo without one is used
+            whole.
         support: Full width of a described patch in detector sigmas; by default as calibrated, or as the model was
             trained.
         longest: Detect keypoints in a photo shrunk to at most this many pixels on its longest side.
@@ -78,7 +84,7 @@ class FeatureSettings:
     shape: str = "auto"
     score_threshold: float | None = None
     spread: bool | None = None
-    mask: str | None = None
+    mask: str | tuple[str, str] | None = None
     support: float | None = None
     longest: int = 1600  # as hloc does for SIFT: time and memory stay bounded
     extractor: str | None = None

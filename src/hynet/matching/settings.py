@@ -29,7 +29,6 @@ class MatchOptions(FeatureOptions, total=False):
     geometry: str
     threshold: float | None
     focal: float | Sequence[float] | None
-    masks: tuple[Any, Any] | None
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,6 @@ class MatchSettings:
             matches.
         threshold: Inlier threshold in pixels of the original photo; by default as calibrated for the model.
         focal: Focal length in pixels, one for both photos or one for each; by default from EXIF, if it is there.
-        masks: Two pictures of the same size as the two photos; there are no keypoints where they are black.
     """
 
     features: FeatureSettings = field(default_factory=FeatureSettings)
@@ -61,7 +59,6 @@ class MatchSettings:
     geometry: Literal["auto", "fundamental", "homography", "essential", "shared-focal", "none"] = "auto"
     threshold: float | None = None
     focal: tuple[float, ...] = ()
-    masks: tuple[str, str] | None = None
 
     def replace(self, **options: Unpack[MatchOptions]) -> MatchSettings:
         """Return the settings with these options in place of their own, those of features among them."""
@@ -73,8 +70,10 @@ class MatchSettings:
     def for_two_photos(self) -> MatchSettings:
         """Return the settings with all chosen that suits two photos, and options that are for many refused."""
         choose(dict.fromkeys((*GEOMETRIES, "none")), self.geometry, "geometry")
-        if self.features.mask is not None:
-            raise BadInput("mask is a folder of masks, for many photos; give the two photos' as masks.")
+        if isinstance(self.features.mask, str):
+            raise BadInput("a folder of masks is for many photos; give a mask for each of the two photos.")
+        if self.features.precision != FeatureSettings.precision:
+            raise BadInput("precision is for stored features; leave it out for two photos.")
         return replace(self, features=self.features.for_two_photos(self.geometry))
 
     def focal_of_each(self) -> tuple[float, float] | None:

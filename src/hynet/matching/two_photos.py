@@ -125,7 +125,7 @@ class PhotoPair:
                 photos = reading[0].result(), reading[1].result()
                 focals = settings.focal_of_each() or (images.focal(held[0]), images.focal(held[1]))
                 pictures = images.remembered(held[0]), images.remembered(held[1])
-                masks = settings.masks or (None, None)
+                masks = settings.features.mask or (None, None)
                 black = [None if mask is None else images.read(mask) for mask in masks]
             with clock("load"):
                 extract, matcher = opening.result(), settings.open_matcher()
