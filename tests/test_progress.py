@@ -10,7 +10,7 @@ import pytest
 from hynet.cli import progress as told
 from hynet.cli.progress import bar
 from hynet.evaluation.tuning import pairs
-from hynet.runtime import durations
+from hynet.runtime.long_runs import duration
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ def test_where_json_was_asked_for_every_line_is_json(capsys, monkeypatch):
 
 
 def test_durations_are_as_people_say_them():
-    assert [durations.told(seconds) for seconds in (5, 89, 125, 7200)] == ["5 s", "89 s", "2 min", "2.0 h"]
+    assert [duration(seconds) for seconds in (5, 89, 125, 7200)] == ["5 s", "89 s", "2 min", "2.0 h"]
 
 
 def test_photos_whose_geometry_is_sought_show_how_far_their_reconstruction_is(tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ from hynet.cli import main
 from hynet.cli.stopping import stopped
 from hynet.datasets import synthetic
 from hynet.patchsets import make
-from hynet.runtime.interruptions import says_what_is_kept
+from hynet.runtime.long_runs import note_what_is_kept
 from hynet.sfm import colmap
 
 SECONDS = 10  # a limit on a busy machine; on an idle one it takes less than two
@@ -118,7 +118,7 @@ def test_mapping_and_refining_can_be_stopped_and_a_second_run_is_the_undisturbed
 def test_a_run_says_what_is_kept_and_the_command_how_to_go_on(capsys, command, how):
     stop = KeyboardInterrupt()
     stop.add_note("2 steps are kept in work/run")
-    with pytest.raises(KeyboardInterrupt), says_what_is_kept(Path("work")):
+    with pytest.raises(KeyboardInterrupt), note_what_is_kept(Path("work")):
         raise stop
     assert stopped(stop, command.split(), at_once=False) == 130
     told = "hynet: stopped; 2 steps are kept in work/run; what is done is kept in work"

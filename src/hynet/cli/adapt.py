@@ -22,8 +22,8 @@ from ..errors import BadInput, need
 from ..patchsets import make as patchsets
 from ..patchsets.kept_apart import in_two, link
 from ..runtime.files import make_folder
-from ..runtime.interruptions import says_what_is_kept
 from ..runtime.locks import exclusive_lock
+from ..runtime.long_runs import note_what_is_kept
 from ..training.adapting import Adapted, adapt, check_model
 from ..training.card import share
 from . import Report
@@ -68,7 +68,7 @@ def run(
         def show(line: Mapping[str, Any]) -> None:
             progress(round(60 * line.get("minutes", 0)), round(60 * minutes), "training, seconds")
 
-        with says_what_is_kept(work):
+        with note_what_is_kept(work):
             found = adapt(
                 learn, kept_apart, work / "run", minutes=minutes, model=model, seed=seed, compiled=compiled, watch=show
             )

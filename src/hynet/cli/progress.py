@@ -16,8 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..runtime import durations
-from ..runtime.repeating import repeatedly
+from ..runtime.long_runs import duration, repeatedly
 from ..types import Progress
 
 EVERY = 1.0  # seconds, of lines of JSON
@@ -120,11 +119,11 @@ def _plain_lines() -> Iterator[Progress]:
 
 
 def _line(steps: _Steps, seconds: float) -> str:
-    parts = [f"{durations.told(seconds)}: {steps.what}"]
+    parts = [f"{duration(seconds)}: {steps.what}"]
     if steps.total > 1:
         parts.append(f"{steps.done:,} of {steps.total:,}")
     if left := steps.left:  # asked once: another thread goes on meanwhile
-        parts.append(f"{durations.told(left)} left")
+        parts.append(f"{duration(left)} left")
     return ", ".join(parts)
 
 

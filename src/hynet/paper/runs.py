@@ -19,11 +19,11 @@ from .. import datasets
 from ..errors import BadInput, choose
 from ..losses import LOSSES
 from ..losses.options import options
-from ..runtime import durations, fingerprints
+from ..runtime import fingerprints
 from ..runtime.files import atomic_write
+from ..runtime.long_runs import duration, repeatedly
 from ..runtime.machine import cores
 from ..runtime.pool import in_processes
-from ..runtime.repeating import repeatedly
 from ..training.configuration import LENGTHS, Precision, TrainConfig
 from ..types import Progress, silent
 
@@ -208,7 +208,7 @@ def _watched(
     def announce(training: Training) -> None:
         ended.add(training.out)
         steps = done()
-        left = durations.told((time.monotonic() - start) * (total - steps) / max(steps - before, 1))
+        left = duration((time.monotonic() - start) * (total - steps) / max(steps - before, 1))
         tell(f"{training.name}: {training.steps} steps; {len(ended)} of {len(missing)} {called}, {left} left")
 
     with repeatedly(show, SHOWN_EVERY):

@@ -18,8 +18,8 @@ from typing import Any
 from ..errors import BadInput, CannotWrite, DataNotFound, HynetError, MissingExtra
 from ..runtime import fingerprints
 from ..runtime.files import make_folder
-from ..runtime.interruptions import says_what_is_kept
 from ..runtime.locks import exclusive_lock
+from ..runtime.long_runs import note_what_is_kept
 from ..runtime.machine import cores
 from ..runtime.pool import Batch, Failed, Pool, open_pool, run_batches
 from ..runtime.processes import one_by_one
@@ -69,7 +69,7 @@ def make(
     parts = out / ".parts"
     scenes = _named(folders)
     colmap.pycolmap()  # a missing package is told before anything is read
-    with exclusive_lock(make_folder(out)), says_what_is_kept(out):
+    with exclusive_lock(make_folder(out)), note_what_is_kept(out):
         if _made_otherwise(parts, settings, overwrite):
             if others := sorted(assembly.finished(parts).keys() - scenes.keys()):
                 raise BadInput(

@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 
 from . import fingerprints
-from .arrays import read_npz
+from .arrays import Array, read_npz
 from .files import atomic_write
-from .fingerprints import Array
 from .machine import cache_folder
 
 LIMIT = 20e9  # bytes; HPatches described by one network is 1.3e9

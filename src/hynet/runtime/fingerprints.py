@@ -24,9 +24,9 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..errors import BadInput, DataNotFound, HynetError
+from .arrays import Array
 from .files import atomic_write
 from .machine import cache_folder
 
@@ -37,7 +37,6 @@ LIBRARIES = [
     *("pydegensac", "poselib", "pycolmap", "openvino", "faiss-cpu"),
 ]
 
-Array = NDArray[Any]
 Known = dict[str, list[Any]]  # path -> its stamp when it was read, and the sha256 of what it held
 _known: Known = {}  # by this process
 

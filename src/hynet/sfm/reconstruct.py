@@ -22,8 +22,8 @@ from ..matching.hloc_matches import MatchesFile
 from ..matching.nearest import Nearest, check_ratio
 from ..runtime import fingerprints
 from ..runtime.files import as_path, make_folder
-from ..runtime.interruptions import says_what_is_kept
 from ..runtime.locks import exclusive_lock
+from ..runtime.long_runs import note_what_is_kept
 from ..runtime.machine import cores
 from ..runtime.pool import Pool
 from ..types import Progress, silent
@@ -99,7 +99,7 @@ def reconstruct(
     ours = out / ("features.h5" if cluster is None else "features")
     file = ours if features is None else Path(features)
     masks = find_masks(settings.mask, named) if features is None else {}
-    with exclusive_lock(make_folder(out)), says_what_is_kept(out):
+    with exclusive_lock(make_folder(out)), note_what_is_kept(out):
         note = note_of_run(out, Path(photos), file, _options(settings, features, matches, ratio, camera), overwrite)
         contents = {}
         for count, (name, photo) in enumerate(named.items(), start=1):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ..runtime.arrays import Array
 
 WIDTH = 320  # pixels of a drawing
 DOTS = 400  # more would hide each other
@@ -16,8 +16,8 @@ TABLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
 CELL = "padding:2px 10px;text-align:right;border-bottom:1px solid #8884"
 
 
-def keypoints(xy: NDArray[Any], sigma: NDArray[Any], scores: NDArray[Any], size: tuple[int, int], words: str) -> str:
-    """Where the strongest keypoints are in the photo, as circles of three sigma."""
+def keypoints(xy: Array, sigma: Array, scores: Array, size: tuple[int, int], words: str) -> str:
+    """Drawing of the strongest keypoints of a photo, as circles of three sigma."""
     width, height = size
     scale = WIDTH / max(width, height)
     best = np.argsort(-scores, kind="stable")[:DOTS]
@@ -30,8 +30,8 @@ def keypoints(xy: NDArray[Any], sigma: NDArray[Any], scores: NDArray[Any], size:
     return _figure(drawing, width * scale, height * scale, words)
 
 
-def histogram(values: NDArray[Any], most: float, words: str) -> str:
-    """How often each value, from 0 to `most`."""
+def histogram(values: Array, most: float, words: str) -> str:
+    """Histogram of values from 0 to `most`."""
     counts, _ = np.histogram(values, BARS, (0, most))
     tallest, step, height = max(1, int(counts.max())), WIDTH / BARS, 80
     bars = "".join(

@@ -20,7 +20,7 @@ class Table:
     formats: Mapping[str, str] = field(default_factory=dict)  # column -> format spec, e.g. "fpr95": ".2f"
 
     def markdown(self, width: int | None = None) -> str:
-        """A GitHub table under its title; at most `width` characters wide, with what is left out told below it."""
+        """A GitHub table under its title; at most `width` characters wide; a line below it names columns left out."""
         lines = self._lines()
         left_out: list[str] = []
         while width is not None and len(lines[0]) > 2 and _width(lines) > width:
@@ -40,11 +40,11 @@ class Table:
         return "\n".join([*head, drawn[0], rule, *drawn[1:], *(["", rest] if left_out else [])])
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """Show the table in a notebook."""
         return showing.table(self.title, self._lines())
 
     def _lines(self) -> list[list[str]]:
-        """The header, then a line a row."""
+        """Header and rows, as cells."""
         body = [[name, *(self._cell(row, column) for column in self.columns)] for name, row in self.rows.items()]
         return [["", *self.columns], *body]
 
@@ -63,7 +63,7 @@ class Table:
 
 
 def _width(lines: Sequence[Sequence[str]]) -> int:
-    """Of the drawn table, in characters."""
+    """Width of the drawn table, in characters."""
     return sum(max(len(line[k]) for line in lines) + 3 for k in range(len(lines[0]))) + 1
 
 
