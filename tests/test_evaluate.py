@@ -17,7 +17,6 @@ from hynet.cli import main
 from hynet.errors import BadInput
 from hynet.evaluation import results
 from hynet.evaluation.contestants import SANITY, Contestant, Random, describe, fingerprint, open_contestants
-from hynet.evaluation.evaluate import write
 from hynet.evaluation.results import Bars, Comparison, Curves, Evaluation
 from hynet.features.descriptors.loading import load
 from hynet.runtime import cache
@@ -67,7 +66,7 @@ def test_the_table_has_the_paper_above_and_intervals_beside():
 
 
 def test_files_hold_everything_and_machines_read_them(tmp_path):
-    written = write(evaluation(details={"more": [1, 2]}), tmp_path, "hynet evaluate made")
+    written = results.write(evaluation(details={"more": [1, 2]}), tmp_path, "hynet evaluate made")
     assert [path.name for path in written] == ["made.json", "made.md", "made-lines.svg", "made-bars.svg"]
     told = json.loads((tmp_path / "made.json").read_text())
     assert told["rows"]["b"]["count"] is None

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from hynet.cli import main
 from hynet.evaluation import charts, results
-from hynet.evaluation.evaluate import write
 from hynet.evaluation.results import Bars, Comparison, Curves, Evaluation
 from hynet.pages.report.page import page
 from hynet.pages.report.runs import best, is_sanity, joined, read
@@ -38,7 +37,7 @@ def evaluation(rows: dict[str, float] = ROWS, spread: float = 2.0, **more: Any) 
 
 def written(folder: Path, told: Evaluation, command: str = "") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    return write(told, folder, command)[0]
+    return results.write(told, folder, command)[0]
 
 
 class Cells(HTMLParser):

@@ -20,7 +20,7 @@ import tyro
 from .. import pages
 from ..errors import BadInput, choose, need
 from ..evaluation import results
-from ..evaluation.evaluate import writable, write
+from ..evaluation.evaluate import writable
 from ..evaluation.results import Evaluation
 from ..pages.report.page import page
 from ..paper.ablate import Study
@@ -134,7 +134,7 @@ def ablate(asked: Ablate, command: str) -> Report:
     keep_memory_mapped()
     with writable(asked.out), exclusive_lock(asked.out), bar() as progress:
         found = run_study(study, progress, tell)
-        files = [str(path) for path in write(found.evaluation, asked.out, command)]
+        files = [str(path) for path in results.write(found.evaluation, asked.out, command)]
     text = results.markdown(found.evaluation, terminal_width())
     return Report(f"{text}\n\nwritten: {', '.join(files)}", _summary(found, asked.study) | {"files": files})
 
@@ -155,7 +155,7 @@ def tables(asked: Tables, command: str) -> Report:
     files: dict[str, str] = {}
 
     def done(name: str, evaluation: Evaluation) -> None:
-        files[name] = str(write(evaluation, asked.out / name, command)[0])
+        files[name] = str(results.write(evaluation, asked.out / name, command)[0])
 
     with writable(asked.out), exclusive_lock(asked.out), bar() as progress:
         work = Reproduction(

@@ -14,14 +14,22 @@ the sanity rows among them.
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from .. import __version__
 from ..geometry.metrics import Interval
+from ..runtime.files import atomic_write
 from ..types import Table
+
+LIBRARIES = ("numpy", "opencv-contrib-python-headless", "onnxruntime", "torch", "pydegensac", "poselib", "pycolmap")
 
 Curve = Mapping[str, Sequence[float]]  # "x" and "y", equally long
 
@@ -150,3 +158,54 @@ def _cell(evaluation: Evaluation, method: str, column: str) -> str | None:
     # Of one sample, or of samples that are all alike, an interval knows nothing.
     bounds = f" [{ends[0]:{spec}}, {ends[1]:{spec}}]" if ends is not None and ends[0] < ends[1] else ""
     return f"{value:{spec}}{bounds}"
+
+
+def write(evaluation: Evaluation, out: Path, command: str = "") -> list[Path]:
+    """Write the files of an evaluation, in place of those of an earlier one of the same benchmark.
+
+    out/NAME.json     everything: rows, intervals, the paper's rows, comparisons, curves, details, versions, command
+    out/NAME.md       the table, notes and pictures
+    out/NAME-*.svg    the pictures
+    """
+    from . import charts  # which draws what this module holds
+
+    name = evaluation.benchmark
+    drawn = {
+        out / f"{name}-{stem}.svg": charts.svg_file(charts.drawn(picture, shown(evaluation.rows)))
+        for stem, picture in evaluation.pictures.items()
+    }
+    content = {
+        **summary(evaluation),
+        "title": evaluation.title,
+        "paper": None if evaluation.paper is None else asdict(evaluation.paper),
+        "formats": dict(evaluation.formats),
+        "lower_is_better": list(evaluation.lower_is_better),
+        "comparisons": [asdict(each) for each in evaluation.comparisons],
+        "pictures": {
+            stem: {"kind": type(picture).__name__.lower(), **asdict(picture)}
+            for stem, picture in evaluation.pictures.items()
+        },
+        "details": dict(evaluation.details),
+        "notes": list(evaluation.notes),
+        "command": command,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+    }
+    images = [f"![{path.stem}]({path.name})" for path in drawn]
+    text = "\n\n".join(filter(None, [markdown(evaluation), f"`{command}`" if command else "", *images]))
+    files = {out / f"{name}.json": json.dumps(content, indent=1), out / f"{name}.md": text + "\n", **drawn}
+    for path, text in files.items():
+        with atomic_write(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    return list(files)
+
+
+def versions() -> dict[str, str | None]:
+    """Versions of the libraries that the numbers were computed with."""
+    found: dict[str, str | None] = {"hynet": __version__, "python": platform.python_version()}
+    for library in LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            found[library] = None
+    return found

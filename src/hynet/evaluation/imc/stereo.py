@@ -21,7 +21,6 @@ from ...datasets import scenes
 from ...datasets.scenes import Scene, View, second_from_first
 from ...images import patches
 from ...matching.nearest import nearest
-from ...matching.refinement import refine_external
 from ...matching.settings import THRESHOLDS
 from ...runtime import cache, fingerprints
 from ...types import Array, Features, Matches, Progress, silent
@@ -59,6 +58,8 @@ def scene_errors(
         rows = matches_of(method, a, b, ratio)
         matches = Matches(rows, np.zeros(len(rows), np.float32))
         if refined:
+            from ...matching.refinement import refine_external
+
             matches = refine_external(scene.views[first].photo, scene.views[second].photo, a, b, matches)
         return matches.places(a, b)
 
