@@ -375,6 +375,7 @@ def test_one_place_found_twice_is_matched_once():
         ["--detector"],
         ["--model", "nobody"],
         ["--against", "me"],
+        ["--known-cameras", "--against", "me"],
     ],
 )
 def test_bad_options_leave_with_code_two(scene, options, capsys):

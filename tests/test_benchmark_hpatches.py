@@ -274,7 +274,7 @@ def test_stacks_are_cut_from_image_sequences_and_those_of_removed_ones_take_no_p
     assert any(note.startswith("No retrieval") for note in alone.notes)
 
 
-def test_the_release_s_own_lists_are_used_where_they_are_given(release, tmp_path):
+def test_the_release_s_own_lists_are_used_where_they_are_given(release, tmp_path, capsys):
     rows = {
         "verif_pos": "s1,t1,idx1,s2,t2,idx2\ni_one,0,3,i_one,1,3\nv_two,2,5,v_two,4,5\n" * 5,
         "verif_neg_intra": "s1,t1,idx1,s2,t2,idx2\ni_one,0,3,i_one,1,4\nv_two,2,5,v_two,4,15\n",
@@ -288,6 +288,8 @@ def test_the_release_s_own_lists_are_used_where_they_are_given(release, tmp_path
     lists = hpatches_tasks.read(tmp_path, "full", ["i_one", "v_two"], [20, 16])
     assert lists.inter.tolist() == [[0, 0, 3, 1, 1, 3], [1, 2, 5, 0, 4, 19]]
     assert lists.distractors.tolist() == [[0, 1], [1, 8], [1, 9]]
+    assert main(["evaluate", "hpatches", "--model", "sift", "--data", str(release), "--tasks", str(tmp_path)]) == 0
+    assert f"the lists in {tmp_path}" in capsys.readouterr().out
     evaluation = BENCHMARKS["hpatches"](["sift"], release, tasks=tmp_path)
     assert "10 pairs" in evaluation.notes[0]
     with pytest.raises(BadData, match="does not have"):

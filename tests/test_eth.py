@@ -21,6 +21,7 @@ from hynet.evaluation.eth import published
 from hynet.features.descriptors.loading import load
 from hynet.features.detectors.dog import DoG
 from hynet.features.hloc_file import FeaturesFile
+from hynet.runtime import cache
 from hynet.sfm import colmap
 from hynet.sfm.colmap.reading import read_model
 
@@ -167,39 +168,46 @@ def release(strecha: Path, tmp_path: Path) -> Path:
     return root
 
 
-def test_the_published_protocol_takes_keypoints_pairs_and_cameras_of_the_scene(release: Path, tmp_path: Path):
-    found = BENCHMARKS["eth"](["rootsift"], release, work=tmp_path / "work")
+@pytest.fixture
+def models(tmp_path, monkeypatch) -> Path:
+    """The folder that models are kept in, empty."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return cache.folder().parent / "eth"
+
+
+def test_the_published_protocol_takes_keypoints_pairs_and_cameras_of_the_scene(release: Path, models: Path):
+    found = BENCHMARKS["eth"](["rootsift"], release)
     row = found.rows["rootsift"]
     assert row["registered"] == 4
     assert row["inlier_pairs"] == 5  # of six: 0 and 3 are not listed
     assert "protocol published" in found.title
     assert any("the scene's own keypoints, the listed pairs, the cameras of its database" in n for n in found.notes)
-    (place,) = (tmp_path / "work").glob("Fountain-rootsift-published-*")
+    (place,) = models.glob("Fountain-rootsift-published-*")
     model = read_model(place / "ratio-0.8")
     assert len({photo.camera for photo in model.photos}) == 1  # shared, as in the database
     assert model.photos[0].camera.params[0] != 352.0  # and refined, as COLMAP does by default
     first = published.read_keypoints(release / "keypoints" / "0.png.bin")
     np.testing.assert_allclose(next(p.xy for p in model.photos if p.name == "0.png"), first.xy, atol=1e-3)
-    again = BENCHMARKS["eth"](["rootsift"], release, work=tmp_path / "work")
+    again = BENCHMARKS["eth"](["rootsift"], release)
     assert again.rows == found.rows
 
 
-def test_keypoints_that_a_scene_brings_along_stand_for_dog_and_for_no_other_detector(release: Path, tmp_path: Path):
-    found = BENCHMARKS["eth"](["rootsift"], release, work=tmp_path / "work", detector=("dog", "keynet"))
+def test_keypoints_that_a_scene_brings_along_stand_for_dog_and_for_no_other_detector(release: Path, models: Path):
+    found = BENCHMARKS["eth"](["rootsift"], release, detector=("dog", "keynet"))
     assert {"dog+rootsift", "keynet+rootsift"} <= found.rows.keys()
     given = published.read_keypoints(release / "keypoints" / "0.png.bin").xy
     taken = {}
     for detector in ("dog", "keynet"):
-        (file,) = (tmp_path / "work").glob(f"Fountain-{detector}+rootsift-published-*/features.h5")
+        (file,) = models.glob(f"Fountain-{detector}+rootsift-published-*/features.h5")
         taken[detector] = FeaturesFile(file, 2000)(release / "images" / "0.png").keypoints.xy
     np.testing.assert_allclose(taken["dog"], given, atol=1e-3)
     assert len(taken["keynet"]) != len(given) or not np.allclose(taken["keynet"], given)
 
 
-def test_without_its_files_the_published_protocol_guesses_a_camera_per_photo(strecha: Path, tmp_path: Path):
-    found = BENCHMARKS["eth"](["rootsift"], strecha, work=tmp_path / "work", max_keypoints=700)
+def test_without_its_files_the_published_protocol_guesses_a_camera_per_photo(strecha: Path, models: Path):
+    found = BENCHMARKS["eth"](["rootsift"], strecha, max_keypoints=700)
     assert found.rows["rootsift"]["registered"] == 4
-    (place,) = (tmp_path / "work").glob("fountain-made-rootsift-published-*")
+    (place,) = models.glob("fountain-made-rootsift-published-*")
     assert len({photo.camera for photo in read_model(place / "ratio-0.8").photos}) == 4
     assert any("a camera per photo by EXIF or guessed" in note for note in found.notes)
 

@@ -51,7 +51,7 @@ def test_a_figure_that_needs_a_study_says_which_and_leaves_no_frame(folder, name
 def test_without_a_patch_set_the_angles_are_not_drawn_and_every_figure_has_an_answer(tmp_path, capsys, monkeypatch):
     quick = {name: make for name, make in FIGURES.items() if name not in ("fig1", "fig3")}
     monkeypatch.setattr(drawing, "FIGURES", quick)
-    assert main(["paper", "figures", "--out", str(tmp_path), "--json"]) == 0
+    assert main(["paper", "figures", "--out", str(tmp_path), "--batches", "1", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["figures"]
     assert told.keys() == quick.keys()
     assert "--data SET" in told["fig2a"]

@@ -108,7 +108,7 @@ def table2(asked: Reproduction) -> Evaluation:
     hynet = [each for each in networks.models if each.name == f"hynet-{TRAINED_ON}"]
     models: list[Model] = ["sift", *networks.models]
     models += [replace(each, name=f"keynet+{each.name}") for each in hynet]  # as in the paper, whose others have DoG's
-    return networks.evaluated("eth", models, scenes, progress=asked.progress, work=asked.out / "eth")
+    return networks.evaluated("eth", models, scenes, progress=asked.progress)
 
 
 def table3(asked: Reproduction) -> Evaluation:

@@ -79,14 +79,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class EthOptions(KeypointOptions):
-    """Keypoints, the protocol, and a folder for models."""
+    """Keypoints and the protocol."""
 
     # `published` is the benchmark's own pipeline (its keypoints, pairs and cameras where given, COLMAP unchanged);
     # `ours` uses the true camera where it is known, and runs one more, robust bundle adjustment on every model.
     protocol: Literal["published", "ours"] = "published"
     max_keypoints: int = 8192  # maximum per photo
-    # A folder for the models themselves, to inspect with `hynet doctor` and `hynet view`; by default the cache.
-    work: Path | None = None
 
 
 def evaluate(models: Sequence[Model], data: Path, options: EthOptions, progress: Progress = silent) -> Evaluation:
@@ -103,7 +101,7 @@ def evaluate(models: Sequence[Model], data: Path, options: EthOptions, progress:
     outcomes: dict[str, dict[str, Outcome]] = {}  # row -> scene -> outcome
     for method in methods:
         for scene in found:
-            folder = _place(options.work, scene, given.get(scene.name), method)
+            folder = _place(scene, given.get(scene.name), method)
             file = _write_features(method, scene, folder, progress)
             for reading, ratio in READINGS.items():
                 if reading and comparing.descriptor(method.name) in SANITY:
@@ -152,7 +150,7 @@ def _with_truth(scene: scenes.Scene) -> EthScene:
 # --- One method on one scene ---
 
 
-def _place(work: Path | None, scene: EthScene, given: Given | None, method: Method) -> Path:
+def _place(scene: EthScene, given: Given | None, method: Method) -> Path:
     """A folder that is another one when the photos, the method or our code change."""
     mark = fingerprints.values(
         {
@@ -164,7 +162,7 @@ def _place(work: Path | None, scene: EthScene, given: Given | None, method: Meth
     )
     protocol = "ours" if given is None else "published"
     name = f"{scene.name}-{Path(method.name).name}-{protocol}".replace("/", "-")
-    place = (work or cache.folder().parent / "eth") / f"{name}-{mark[:8]}"
+    place = cache.folder().parent / "eth" / f"{name}-{mark[:8]}"
     if method.fingerprint is None:  # what an earlier run left under its name may be another method's
         shutil.rmtree(place, ignore_errors=True)
     return place
