@@ -13,7 +13,7 @@ import cv2
 import numpy as np
 
 from bench import Measurement, milliseconds
-from hynet.matching.hamming import Hamming
+from hynet.features.descriptors.compressed.hamming import Hamming
 from hynet.matching.nearest import match
 from hynet.types import Array, Features, Keypoints
 

@@ -24,9 +24,9 @@ from hynet.datasets import find_patches
 from hynet.evaluation.contestants import Contestant, entered
 from hynet.evaluation.hpatches.evaluate import HpatchesOptions, describe_stacks, open_stacks
 from hynet.evaluation.hpatches.scores import matching
-from hynet.features.descriptors.codes import CODES, parse
 from hynet.features.descriptors.compressed import EXAMPLES, Compressed
-from hynet.matching.hamming import Hamming
+from hynet.features.descriptors.compressed.codes import CODES, parse
+from hynet.features.descriptors.compressed.hamming import Hamming
 from hynet.runtime.files import atomic_write
 from hynet.types import Array, Descriptor, Features, Keypoints, Table, silent
 

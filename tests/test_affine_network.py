@@ -17,8 +17,8 @@ from hynet.features.detectors.affine_network import SHIPPED, AffineNetwork
 from hynet.features.detectors.affnet import from_state, recognised
 from hynet.features.detectors.dog import DoG
 from hynet.features.export.affine_network import AGREE_INT8, export, export_int8
-from hynet.features.folder import weights_of
 from hynet.features.settings import FeatureSettings
+from hynet.features.shards import weights_of
 
 kornia = pytest.importorskip("kornia.feature")
 

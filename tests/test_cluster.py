@@ -19,7 +19,7 @@ import pytest
 
 import poison
 from hynet.errors import BadInput
-from hynet.features import folder
+from hynet.features import folder, sinks
 from hynet.features.extractors import EXTRACTORS
 from hynet.features.folder import extract_collection
 from hynet.features.settings import FeatureSettings
@@ -46,7 +46,7 @@ def site(tmp_path_factory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(site)
         patch.setitem(EXTRACTORS, "touchy", FilePart("poison:Touchy"))
-        patch.setattr(folder, "SHARD", 8)
+        patch.setattr(sinks, "SHARD", 8)
         patch.setattr(folder, "TOGETHER", 4)
         yield site
 

@@ -24,6 +24,7 @@ from hynet.cli import main, progress
 from hynet.errors import BadData, BadInput, DataNotFound, UnreadableImage
 from hynet.evaluation.methods import DetectorOptions, open_methods
 from hynet.features import folder as features_folder
+from hynet.features import sinks
 from hynet.features.addresses import fetched, find_addresses
 from hynet.features.collection import IndexRow, read_index, write_rows
 from hynet.features.extractors import open_extractor
@@ -59,7 +60,7 @@ def made(photos, cluster, tmp_path_factory) -> Path:
     """Two shards of four, the last of them not full."""
     out = tmp_path_factory.mktemp("made") / "collection"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(features_folder, "SHARD", 4)
+        patch.setattr(sinks, "SHARD", 4)
         done = extract_collection([photos], out, SETTINGS, cluster=cluster)
     assert (done.photos, done.new, done.shards) == (6, 6, 2)
     assert list(done.unreadable) == ["broken.jpg"]
@@ -93,7 +94,7 @@ def test_the_index_says_where_every_photo_is_and_the_shards_are_hlocs_layout(mad
 
 
 def test_the_same_bytes_whatever_the_number_of_workers(made, photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(features_folder, "SHARD", 4)
+    monkeypatch.setattr(sinks, "SHARD", 4)
     monkeypatch.setattr(features_folder, "TOGETHER", 3)
     with open_pool("local", workers=1) as alone:
         extract_collection([photos], tmp_path / "again", SETTINGS, cluster=alone)
@@ -116,7 +117,7 @@ def test_a_second_run_redoes_nothing_and_new_photos_get_shards_of_their_own(made
 
 
 def test_a_run_that_was_stopped_goes_on_with_what_is_done(made, photos, cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(features_folder, "SHARD", 4)
+    monkeypatch.setattr(sinks, "SHARD", 4)
     monkeypatch.setattr(features_folder, "TOGETHER", 1)
 
     def stop(done, total, what):
@@ -180,7 +181,7 @@ def replace_keeping_size_and_time(photo: Path, content: bytes) -> None:
 def changed(photos, made, cluster, tmp_path, monkeypatch) -> tuple[Path, Path, dict[str, bytes]]:
     """A copy of the photos of which two have changed, one of them a broken one that was mended; a collection of how
     they were; and the files of one that is made from scratch."""
-    monkeypatch.setattr(features_folder, "SHARD", 4)
+    monkeypatch.setattr(sinks, "SHARD", 4)
     now = shutil.copytree(photos, tmp_path / "now")
     large, small = sorted(now.glob("*.png"), key=lambda path: -path.stat().st_size)[:2]
     replace_keeping_size_and_time(large, small.read_bytes())
@@ -337,7 +338,7 @@ def test_a_bucket_is_listed_and_read_by_folder_pattern_and_list(photos):
 
 
 def test_a_list_on_a_web_server_becomes_a_collection(made, server, cluster, tmp_path, monkeypatch):
-    monkeypatch.setattr(features_folder, "SHARD", 4)
+    monkeypatch.setattr(sinks, "SHARD", 4)
     address, folder = server
     names = ["0.png", "1.png", f"{address}/2.png", f"file://{folder}/below/5.png", "gone.png"]
     (folder / "list.csv").write_text("path,name\n" + "".join(f"{name},{Path(name).name}\n" for name in names))

@@ -13,9 +13,9 @@ import hynet
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadInput, BadWeights, MissingExtra
-from hynet.features.descriptors.compressed import compress
+from hynet.features.descriptors.compressed import compress, hamming
 from hynet.features.hloc_file import read_h5
-from hynet.matching import hamming, open_matcher
+from hynet.matching import open_matcher
 from hynet.types import Features, Keypoints
 
 BYTES = {"pca32": 128, "pca96": 384, "float16": 256, "int8": 128, "bits128": 16, "bits256": 32, "pq16": 16}
@@ -180,4 +180,4 @@ def test_a_features_file_takes_half_or_a_quarter_of_the_disk(tmp_path, capsys):
         assert apart.max() < bound
     assert np.linalg.norm(found["int8"].descriptors, axis=1) == pytest.approx(1, abs=1e-5)
     assert main(f"extract {photo} --model rootsift --max-keypoints 200 --out {tmp_path}/int8.h5".split()) == 2
-    assert "precision was int8, now None" in capsys.readouterr().err
+    assert "precision was int8, now float32" in capsys.readouterr().err

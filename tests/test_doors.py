@@ -24,8 +24,9 @@ from hynet.cli import main
 from hynet.datasets import downloads, sequences
 from hynet.errors import BadData, BadInput, BadWeights, HynetError, UnreadableImage
 from hynet.features import calibrated
-from hynet.features.folder import FeatureSettings, extract_all
+from hynet.features.folder import extract_all
 from hynet.features.hloc_file import h5_names, read_h5
+from hynet.features.settings import FeatureSettings
 from hynet.features.shards import part_of
 from hynet.matching.nearest import match
 from hynet.matching.verification import verify

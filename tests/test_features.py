@@ -20,8 +20,9 @@ from hynet import descriptors
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, UnknownName
+from hynet.features.addresses import name_photos
 from hynet.features.extractors.patchwise import Extractor
-from hynet.features.folder import extract_all, name_photos
+from hynet.features.folder import extract_all
 from hynet.features.hloc_file import columns, h5_names, read_h5
 from hynet.features.rotation_check import SAMPLING
 from hynet.features.settings import FeatureSettings

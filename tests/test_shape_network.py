@@ -20,7 +20,8 @@ from hynet.errors import BadInput, BadWeights
 from hynet.features.detectors import shape as numpy_shape
 from hynet.features.detectors.affine_network import SHIPPED, AffineNetwork
 from hynet.features.detectors.dog import DoG
-from hynet.features.folder import FeatureSettings, weights_of
+from hynet.features.settings import FeatureSettings
+from hynet.features.shards import weights_of
 from hynet.types import Keypoints
 
 torch = pytest.importorskip("torch")

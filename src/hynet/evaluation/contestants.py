@@ -47,7 +47,6 @@ def fingerprint(name: str, descriptor: Descriptor) -> str:
     """A hash that changes with the weights, the code of the descriptor, or the libraries under it."""
     known_by = fingerprints.weights(models().get(name, Path(name))) or name
     parts = [descriptor, *(descriptor.modules() if hasattr(descriptor, "modules") else ())]  # layers of packages too
-    parts += [getattr(descriptor, part) for part in ("inner", "code") if hasattr(descriptor, part)]  # compressed
     kinds = {kind for part in parts for kind in type(part).__mro__}
     own = {sys.modules[kind.__module__] for kind in kinds if not kind.__module__.startswith(("builtins", "torch."))}
     return fingerprints.values([known_by, fingerprints.code(resizing, *own)])

@@ -12,7 +12,7 @@ import io
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from .. import images
 from ..errors import BadInput, DataNotFound, UnreadableImage, need
 from ..images import Content
+from ..runtime.files import as_path
 
 PATHS = ("path", "photo", "image", "file", "url", "uri")  # what the column of paths may be called
 MANIFESTS = (".csv", ".parquet")
@@ -48,6 +49,51 @@ def find_addresses(given: Sequence[str | Path]) -> dict[str, str]:
     if not named:
         raise DataNotFound(f"no photos in {', '.join(map(str, given)) or 'an empty list'}; give folders of them.")
     return named
+
+
+def name_photos(photos: str | Path | Sequence[str | Path] | Mapping[str, Path]) -> dict[str, Path]:
+    """Name -> path: a photo by its file name, those of a folder by their path below it."""
+    if isinstance(photos, Mapping):
+        return dict(photos)
+    named: dict[str, Path] = {}
+    several = isinstance(photos, Iterable) and not isinstance(photos, str)
+    for given in photos if several else [photos]:  # type: ignore[union-attr]
+        if images.is_url(given):
+            raise BadInput(f"{given} is a URL, which only `hynet match` reads; download the photo first.")
+        path = images.home(as_path(given, "a photo, or a folder of photos,"))
+        for photo in images.list_photos(path) if path.is_dir() else [path]:
+            name = photo.relative_to(path).as_posix() if path.is_dir() else photo.name
+            if named.setdefault(name, photo) != photo:
+                raise BadInput(f"two photos are named {name} ({named[name]} and {photo}); give the folder above both.")
+    return named
+
+
+def with_names(photos: Mapping[str, Path]) -> tuple[dict[str, Path], dict[str, str]]:
+    """Split photos into those whose names can be written down, and what is wrong with the others."""
+    named, unnamed = {}, {}
+    for name, photo in photos.items():
+        try:
+            name.encode()
+            named[name] = photo
+        except UnicodeEncodeError:
+            readable = str(photo).encode(errors="backslashreplace").decode()
+            unnamed[name] = f"{readable} has a name that is not UTF-8; rename it."
+    if not named:
+        raise BadInput(f"none of the photos can be used: {next(iter(unnamed.values()))}")
+    return named, unnamed
+
+
+def find_masks(folder: str | tuple[str, str] | None, photos: Iterable[str]) -> dict[str, Path]:
+    """Photo -> its mask, of those that have one."""
+    if folder is None:
+        return {}
+    if isinstance(folder, tuple):
+        raise BadInput("a mask for each of two photos does not suit many; give a folder of masks.")
+    names = list(photos)
+    found = {name: mask for name in names if (mask := images.home(folder) / f"{name}.png").is_file()}
+    if not found:
+        raise BadInput(f"no mask in {folder} is named after a photo; that of {names[0]} ends in .png after it.")
+    return found
 
 
 def is_remote(address: str | Path) -> bool:

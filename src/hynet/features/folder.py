@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,27 +16,26 @@ from pathlib import Path
 
 from .. import images
 from ..errors import BadInput, HynetError, need, plural
-from ..runtime import fingerprints
-from ..runtime.files import as_path, atomic_write, make_folder
+from ..runtime.files import as_path, make_folder
 from ..runtime.locks import exclusive_lock
 from ..runtime.machine import cores
 from ..runtime.pool import Batch, Failed, InProcess, Pool, open_pool, run_batches
 from ..types import Progress, silent
-from .addresses import find_addresses
-from .collection import INDEX, SHARD, read_index, write_index
+from .addresses import find_addresses, find_masks, name_photos, with_names
+from .collection import INDEX, read_index, write_index
 from .extractors import PhotoExtractor
 from .extractors.patchwise import Extractor
-from .hloc_file import h5_names, open_features, reading
+from .hloc_file import h5_names
 from .rotation_check import SAMPLING, are_rotated, sampling_model, some_of
-from .settings import ORIENTATIONS, FeatureSettings, stored_settings
-from .shards import PART, SAMPLE, ExtractionSpec, ListedPhoto, Shard, weights_of
+from .settings import FeatureSettings
+from .shards import PART, SAMPLE, ExtractionSpec, ListedPhoto, weights_of
+from .sinks import SETTINGS, CollectionSink, FileSink, Sink, claim, earlier_orientation
 from .todo import Listed, Todo, find_changed, work
 
 _LOG = logging.getLogger(__name__)
 
 TOGETHER = 16  # photos of a collection in a batch at most: what a worker that is killed loses
 WATCHDOG = 60.0  # seconds that a photo of a collection may take
-SETTINGS = "settings.json"
 
 
 @dataclass(frozen=True)
@@ -71,10 +70,10 @@ def extract_all(
         raise BadInput(f"{out} is a folder; give the name of a file in it, such as {out / 'features.h5'}.")
     settings = settings or FeatureSettings()
     with exclusive_lock(out):
-        named, unnamed = _with_names(name_photos(photos))
+        named, unnamed = with_names(name_photos(photos))
         masks = find_masks(settings.mask, named)
         extract = extract or settings.open_extractor()  # a wrong name is told here, before anything is written
-        sink, addresses = _File(out), {name: str(photo) for name, photo in named.items()}
+        sink, addresses = FileSink(out), {name: str(photo) for name, photo in named.items()}
         with _pool(jobs, len(named)) as pool:
             spec = _settled(sink, addresses, settings, extract, pool, overwrite=overwrite, progress=progress)
             listed = Listed(sink.shards(addresses), addresses, masks)
@@ -134,7 +133,7 @@ def extract_collection(
     masks = find_masks(settings.mask, named)
     extract = settings.open_extractor()
     with exclusive_lock(make_folder(out)):
-        sink = _Collection(out.absolute())
+        sink = CollectionSink(out.absolute())
         spec = _settled(sink, named, settings, extract, cluster, watchdog, overwrite=overwrite, progress=progress)
         listed = Listed(sink.shards(named), named, masks, watchdog=watchdog)
         index = {name: shard.names for name, shard in listed.shards.items()}
@@ -165,88 +164,8 @@ def is_begun(folder: Path) -> bool:
     return SETTINGS in visible or (not visible and (folder / ".lock").exists())
 
 
-# --- Where features go ---
-
-
-class _File:
-    """One features file, and beside it a folder of parts until it is whole."""
-
-    in_collection = False
-
-    def __init__(self, out: Path) -> None:
-        self.out = out
-        self.parts = out.with_name(f"{out.name}.parts")
-        self.note = self.parts / SETTINGS
-        self._keeps = True  # what is in the file
-
-    def stored(self) -> list[tuple[Path, object]]:
-        """Return what is there of an earlier run, with the settings that it was made with."""
-        found: list[tuple[Path, object]] = []
-        if self.out.exists():
-            with open_features(self.out) as file, reading(self.out):
-                found.append((self.out, file.attrs.get("settings")))
-        return found + _noted(self.parts, self.note)
-
-    def clear(self, where: Path) -> None:
-        """Forget what is there; the file itself stays until the new one is whole."""
-        if where == self.out:
-            self._keeps = False
-        else:
-            shutil.rmtree(self.parts)
-
-    def shards(self, named: Iterable[str]) -> dict[str, Shard]:
-        """Return the one shard, with the photos that are in it and those of the list."""
-        held = frozenset(h5_names(self.out)) if self._keeps and self.out.exists() else frozenset()
-        return {self.out.name: Shard(self.out, self.parts, tuple(sorted({*held, *named})), held)}
-
-
-class _Collection:
-    """A folder of features files, and an index of which photo is in which."""
-
-    in_collection = True
-
-    def __init__(self, out: Path) -> None:
-        self.out = out
-        self.note = out / SETTINGS
-
-    def stored(self) -> list[tuple[Path, object]]:
-        """Return what is there of an earlier run, with the settings that it was made with."""
-        return _noted(self.out, self.note)
-
-    def clear(self, where: Path) -> None:
-        """Remove all features."""
-        for folder in ("shards", ".parts", "vectors"):
-            shutil.rmtree(self.out / folder, ignore_errors=True)
-        (self.out / INDEX).unlink(missing_ok=True)
-
-    def shards(self, named: Iterable[str]) -> dict[str, Shard]:
-        """Return the shards by name: those of an earlier run with their photos, then shards of new photos."""
-        found: dict[str, list[str]] = {}
-        if (self.out / INDEX).exists():
-            known = read_index(self.out / INDEX, ["photo", "shard"])
-            for photo, shard in zip(known["photo"], known["shard"], strict=True):
-                found.setdefault(shard, []).append(photo)
-        else:  # it was deleted, but finished shards have their rows beside them
-            for file in sorted((self.out / "shards").glob("[0-9]*.h5")):
-                found[f"shards/{file.name}"] = read_index(file.with_suffix(".parquet"), ["photo"])["photo"]
-        placed = {name for names in found.values() for name in names}
-        new = [name for name in named if name not in placed]
-        first = 1 + max((int(Path(shard).stem) for shard in found), default=-1)
-        for number, start in enumerate(range(0, len(new), SHARD), first):
-            found[f"shards/{number:05}.h5"] = new[start : start + SHARD]
-        parts = self.out / ".parts"
-        return {name: Shard(self.out / name, parts / Path(name).stem, tuple(names)) for name, names in found.items()}
-
-
-def _noted(where: Path, note: Path) -> list[tuple[Path, object]]:
-    return [(where, note.read_text(encoding="utf-8", errors="replace"))] if note.exists() else []
-
-
-# --- Settings ---
-
-
 def _settled(
-    sink: _File | _Collection,
+    sink: Sink,
     named: Mapping[str, str],
     settings: FeatureSettings,
     extract: PhotoExtractor,
@@ -262,13 +181,13 @@ def _settled(
     settings = settings.for_many_photos().replace(support=patchwise.support if patchwise else None)
     weights = weights_of(settings)
     if patchwise and patchwise.orientation == "auto":
-        known = None if overwrite else _earlier_orientation(sink)  # photos that are added must not change it
+        known = None if overwrite else earlier_orientation(sink)  # photos that are added must not change it
         settings = settings.replace(orientation=known or "auto")
-    _claim(sink, settings, weights, overwrite)
+    claim(sink, settings, weights, overwrite)
     if patchwise and settings.orientation == "auto":
         found = _orientation(named, sampling_model(settings.model), pool, watchdog, progress)
         settings = settings.replace(orientation=found)
-        _claim(sink, settings, weights, overwrite)
+        claim(sink, settings, weights, overwrite)
     if patchwise:
         extract = patchwise.turned_as(settings.orientation)
     return ExtractionSpec(
@@ -280,39 +199,6 @@ def _settled(
         sink.in_collection,
         opened=extract if isinstance(pool, InProcess) else None,
     )
-
-
-def _claim(sink: _File | _Collection, settings: FeatureSettings, weights: str | None, overwrite: bool) -> None:
-    """Note the settings, before anything else is written; what is there must have been made with the same."""
-    for where, text in sink.stored():
-        if wrong := _problem(text, settings, weights, where):
-            if not overwrite:
-                raise wrong
-            sink.clear(where)
-    if settings.orientation != "auto" or not sink.note.exists():
-        with atomic_write(sink.note) as temporary:
-            temporary.write_text(settings.to_json(weights), encoding="utf-8")
-
-
-def _problem(text: object, settings: FeatureSettings, weights: str | None, where: Path) -> BadInput | None:
-    """Return why features there cannot be gone on with: just the settings that are different."""
-    before, now = stored_settings(text), stored_settings(settings.to_json(weights)) or {}
-    if before is None:
-        return BadInput(f"{where} was not made by `hynet extract`, or is damaged; choose another name, or --overwrite.")
-    if "auto" in (before["orientation"], now["orientation"]):  # not known yet, then or now
-        now["orientation"] = before["orientation"]
-    changed = fingerprints.difference(before, now)
-    if not changed:
-        return None
-    return BadInput(f"{where} was made with other settings ({changed}); choose another name, or --overwrite.")
-
-
-def _earlier_orientation(sink: _File | _Collection) -> str | None:
-    """Return what "auto" was found to be; damaged settings are reported by who checks all of them."""
-    for _, text in sink.stored():
-        orientation = (stored_settings(text) or {}).get("orientation")
-        return orientation if orientation in ORIENTATIONS and orientation != "auto" else None
-    return None
 
 
 def _orientation(named: Mapping[str, str], model: str, pool: Pool, watchdog: float | None, progress: Progress) -> str:
@@ -340,54 +226,6 @@ def _with_absolute_paths(settings: FeatureSettings) -> FeatureSettings:
     extractor = settings.extractor if settings.extractor is None else found(settings.extractor)
     settings = settings.replace(detector=found(settings.detector), model=found(settings.model))
     return settings.replace(shape=found(settings.shape), extractor=extractor)
-
-
-# --- Photos ---
-
-
-def name_photos(photos: str | Path | Sequence[str | Path] | Mapping[str, Path]) -> dict[str, Path]:
-    """Name -> path: a photo by its file name, those of a folder by their path below it."""
-    if isinstance(photos, Mapping):
-        return dict(photos)
-    named: dict[str, Path] = {}
-    several = isinstance(photos, Iterable) and not isinstance(photos, str)
-    for given in photos if several else [photos]:  # type: ignore[union-attr]
-        if images.is_url(given):
-            raise BadInput(f"{given} is a URL, which only `hynet match` reads; download the photo first.")
-        path = images.home(as_path(given, "a photo, or a folder of photos,"))
-        for photo in images.list_photos(path) if path.is_dir() else [path]:
-            name = photo.relative_to(path).as_posix() if path.is_dir() else photo.name
-            if named.setdefault(name, photo) != photo:
-                raise BadInput(f"two photos are named {name} ({named[name]} and {photo}); give the folder above both.")
-    return named
-
-
-def _with_names(photos: Mapping[str, Path]) -> tuple[dict[str, Path], dict[str, str]]:
-    """Split photos into those whose names can be written down, and what is wrong with the others."""
-    named, unnamed = {}, {}
-    for name, photo in photos.items():
-        try:
-            name.encode()
-            named[name] = photo
-        except UnicodeEncodeError:
-            readable = str(photo).encode(errors="backslashreplace").decode()
-            unnamed[name] = f"{readable} has a name that is not UTF-8; rename it."
-    if not named:
-        raise BadInput(f"none of the photos can be used: {next(iter(unnamed.values()))}")
-    return named, unnamed
-
-
-def find_masks(folder: str | tuple[str, str] | None, photos: Iterable[str]) -> dict[str, Path]:
-    """Photo -> its mask, of those that have one."""
-    if folder is None:
-        return {}
-    if isinstance(folder, tuple):
-        raise BadInput("a mask for each of two photos does not suit many; give a folder of masks.")
-    names = list(photos)
-    found = {name: mask for name in names if (mask := images.home(folder) / f"{name}.png").is_file()}
-    if not found:
-        raise BadInput(f"no mask in {folder} is named after a photo; that of {names[0]} ends in .png after it.")
-    return found
 
 
 def _pool(jobs: int, photos: int) -> AbstractContextManager[Pool]:

@@ -27,7 +27,8 @@ MATCHERS: dict[str, FilePart[Matcher]] = with_plugins(
             "hynet.matching.nearest:Nearest", "mutual nearest neighbours with a ratio test, FGINN if wanted"
         ),
         "hamming": FilePart(
-            "hynet.matching.hamming:Hamming", "by bits, for models that `hynet compress --to bits256` made"
+            "hynet.features.descriptors.compressed.hamming:Hamming",
+            "by bits, for models that `hynet compress --to bits256` made",
         ),
         "lighterglue": FilePart(
             "hynet.matching.lighterglue:LighterGlue",

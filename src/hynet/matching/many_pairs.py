@@ -17,7 +17,8 @@ import numpy as np
 
 from .. import images
 from ..errors import BadInput
-from ..features.folder import extract_all, name_photos
+from ..features.addresses import name_photos
+from ..features.folder import extract_all
 from ..features.hloc_file import FeaturesFile, h5_identities, h5_names, read_h5, unit_features
 from ..runtime import fingerprints
 from ..runtime.locks import exclusive_lock

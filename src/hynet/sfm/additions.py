@@ -16,7 +16,8 @@ import numpy as np
 
 from .. import images
 from ..errors import BadInput, DataNotFound
-from ..features.folder import extract_all, name_photos
+from ..features.addresses import name_photos
+from ..features.folder import extract_all
 from ..features.hloc_file import read_h5, unit_features
 from ..features.settings import FeatureSettings
 from ..matching.consensus import Consensus

@@ -19,12 +19,13 @@ import numpy as np
 
 from .. import images
 from ..errors import BadData, BadInput, DataNotFound, UnreadableImage
+from ..features.addresses import name_photos
 from ..features.collection import known_by
 from ..features.extractors import PhotoExtractor, open_extractor
 from ..features.extractors.patchwise import Extractor
-from ..features.folder import name_photos, weights_of
 from ..features.hloc_file import are_features, h5_names, open_features, read_h5, unit_features
 from ..features.settings import from_stored
+from ..features.shards import weights_of
 from ..images import drawing
 from ..matching.consensus import Consensus
 from ..runtime import fingerprints

@@ -14,7 +14,8 @@ from typing import Any
 
 from .. import images
 from ..errors import BadData, BadInput, DataNotFound, choose
-from ..features.folder import extract_all, extract_collection, find_masks, name_photos
+from ..features.addresses import find_masks, name_photos
+from ..features.folder import extract_all, extract_collection
 from ..features.hloc_file import FeaturesFile, are_features, h5_identities, h5_names, read_h5
 from ..features.settings import FeatureSettings
 from ..matching.consensus import Consensus

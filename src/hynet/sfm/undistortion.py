@@ -17,7 +17,7 @@ from PIL import Image
 
 from .. import images
 from ..errors import BadInput, DataNotFound
-from ..features.folder import find_masks, name_photos
+from ..features.addresses import find_masks, name_photos
 from ..runtime.files import atomic_write, make_folder
 from ..runtime.locks import exclusive_lock
 from ..types import Array, Progress, silent

@@ -20,7 +20,7 @@ from ... import images, sfm
 from ... import matching as matchers
 from ...datasets import scenes
 from ...errors import BadInput, DataNotFound
-from ...features.folder import name_photos
+from ...features.addresses import name_photos
 from ...features.hloc_file import write_group
 from ...geometry import metrics
 from ...runtime import cache, fingerprints

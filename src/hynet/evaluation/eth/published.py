@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import BadData
-from ...features.folder import name_photos
+from ...features.addresses import name_photos
 from ...features.hloc_file import read_h5
 from ...matching.nearest import Nearest
 from ...runtime.files import atomic_write

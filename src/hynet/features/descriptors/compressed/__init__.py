@@ -11,11 +11,11 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from ...errors import BadInput, BadWeights
-from ...runtime.files import atomic_write
-from ...types import Array, Descriptor
+from ....errors import BadInput, BadWeights
+from ....runtime.files import atomic_write
+from ....types import Array, Descriptor
+from ..loading import load, models
 from .codes import CODES, Code, parse
-from .loading import load, models
 
 SUFFIX = ".hynet"
 EXAMPLES = 50_000  # descriptors that a code is learnt from
@@ -37,6 +37,10 @@ class Compressed(Descriptor):
 
     def describe(self, patches: Array) -> Array:
         return self.code(self.inner.describe(patches))
+
+    def modules(self) -> list[Any]:
+        """The parts whose code decides what comes out, as torch networks have them."""
+        return [self.inner, self.code]
 
 
 def compress(model: str | Path, patches: Array, to: str, path: str | Path) -> Compressed:

@@ -14,9 +14,9 @@ from types import ModuleType
 
 import numpy as np
 
-from ..errors import BadInput
-from ..runtime.machine import cores
-from ..types import Array, Features, Matches, need_features
+from ....errors import BadInput
+from ....runtime.machine import cores
+from ....types import Array, Features, Matches, need_features
 
 TILE = 2**18  # pairs compared at once: what is between the passes, 1 or 2 MB, stays in the cache
 WORD = 64  # bits

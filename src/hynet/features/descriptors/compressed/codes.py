@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
-from ...errors import BadInput, need
-from ...types import Array
+from ....errors import BadInput, need
+from ....types import Array
 
 SEED = 1
 ROUNDS = 50  # of ITQ, as its authors
