@@ -287,7 +287,7 @@ def test_a_pipe_is_no_photo_and_linked_folders_are_followed(tmp_path):
 
 
 def test_a_picture_that_unpacks_to_gigabytes_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(images, "BOMB_BYTES", 1_000_000)
+    monkeypatch.setattr(images.reading, "BOMB_BYTES", 1_000_000)
     Image.new("RGBA", (2000, 2000)).save(tmp_path / "bomb.png")
     with pytest.raises(UnreadableImage, match="unpack"):
         images.read(tmp_path / "bomb.png")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from .. import images
 from ..errors import need
 from ..features.detectors.affine_network import LOOKED_AT
-from ..runtime import safetensors
+from ..runtime.arrays import write_safetensors
 from ..runtime.files import make_folder
 from ..runtime.locks import exclusive_lock
 from ..training.configuration import check_learns
@@ -179,7 +179,7 @@ def _export_shapes(checkpoint: Path, file: Path) -> None:
     from ..features.export import affine_network
 
     network = affnet.load(checkpoint)
-    safetensors.write(file.with_suffix(".safetensors"), network.state_dict(), recipe="shape")
+    write_safetensors(file.with_suffix(".safetensors"), network.state_dict(), recipe="shape")
     affine_network.export(network, file, {"support": f"{LOOKED_AT:.4g}"})
 
 

@@ -13,8 +13,8 @@ from PIL import Image, ImageDraw, ImageFont
 from ..errors import BadInput
 from ..runtime.files import atomic_write
 from ..types import Array, Features, Keypoints, Matches, need_features
-from . import PICTURE_SIDE as SIDE
 from . import shrink, thumbnail
+from .reading import PICTURE_SIDE as SIDE
 
 Colour = tuple[int, int, int]
 Words = list[tuple[str, Colour]]  # of a caption, each in its colour

@@ -1,9 +1,10 @@
-"""Photos as people have them -> what can be read, more than once: a path, a file's content, a PIL image or an array."""
+"""Photos as people have them -> a path, a file's content, a PIL image or an array, which can be read more than once."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from ..errors import BadInput, UnreadableImage
+from ..errors import BadInput, DataNotFound, UnreadableImage
 from ..types import Array
 
+SUFFIXES = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pnm", ".tif", ".tiff", ".webp", ".bmp", ".gif", ".heic", ".heif"}
 URL = re.compile(r"(https?):/{1,2}(?=[^/])", re.IGNORECASE)  # a Path of a URL has one slash
 MOST_BYTES = 200_000_000  # of a photo from the network
 SECONDS = 30  # without an answer
@@ -21,7 +23,7 @@ SECONDS = 30  # without an answer
 
 @dataclass(frozen=True)
 class Content:
-    """What is in a photo file, and how to call it in a sentence."""
+    """Content of a photo file, with its name for messages."""
 
     data: bytes
     name: str = "the photo"
@@ -34,7 +36,7 @@ AtHand = Path | Content | Image.Image | Array
 
 
 def at_hand(source: Any) -> AtHand:
-    """A file object is read and a URL fetched, once; ~ is the home folder; a tensor becomes an array, channels last."""
+    """Read a file object, fetch a URL, expand ~, turn a tensor into an array; the rest stays as it is."""
     if isinstance(source, np.ndarray | Image.Image | Content):
         return source
     if isinstance(source, str | os.PathLike):
@@ -64,6 +66,30 @@ def home(path: str | os.PathLike[str]) -> Path:
         return Path(path).expanduser()
     except RuntimeError:  # nobody is called that
         return Path(path)
+
+
+def list_photos(folder: str | Path) -> list[Path]:
+    """Every photo in the folder and below, sorted; hidden files and folders are left out."""
+    folder = home(folder)
+    if not folder.is_dir():
+        raise DataNotFound(f"no folder {folder}; give the folder that holds the photos.")
+    photos = sorted(path for path in _below(folder) if path.suffix.lower() in SUFFIXES and path.is_file())
+    if not photos:
+        raise DataNotFound(f"no photos in {folder}; it needs files that end in {', '.join(sorted(SUFFIXES))}.")
+    return photos
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """Files in a folder and below, linked folders too, each folder once."""
+    seen: set[tuple[int, int]] = set()
+    for here, folders, files in os.walk(folder, followlinks=True):
+        status = os.stat(here)
+        if (status.st_dev, status.st_ino) in seen:
+            folders.clear()  # a link in a circle, or a second one to the same place
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(here, name) for name in files if not name.startswith("."))
 
 
 def _read_from(file: Any) -> Content:

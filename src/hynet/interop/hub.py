@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import BadInput, DataNotFound, need
 from ..features.descriptors import loading, weights
 from ..features.descriptors.weights import HUB_CONFIG, HUB_WEIGHTS
-from ..runtime import safetensors
+from ..runtime.arrays import write_safetensors
 from ..runtime.files import atomic_write, make_folder
 from ..types import Descriptor
 
@@ -38,7 +38,7 @@ def save(model: str | Path, folder: str | Path, *, licence: str = "", trained_on
         "license": licence,
     }
     folder = make_folder(folder)
-    safetensors.write(folder / HUB_WEIGHTS, network.state_dict())
+    write_safetensors(folder / HUB_WEIGHTS, network.state_dict())
     with atomic_write(folder / "README.md") as file:
         file.write_text(_card(folder.resolve().name, config), encoding="utf-8")
     with atomic_write(folder / HUB_CONFIG) as file:  # last: it vouches for the rest

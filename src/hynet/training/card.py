@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import BadInput
 from ..features.descriptors import DESCRIPTORS, weights
-from ..runtime import safetensors
+from ..runtime.arrays import write_safetensors
 from ..runtime.files import atomic_write
 from . import checkpoints, materials
 
@@ -52,7 +52,7 @@ def share(
         network = weights.network(source)
         state = network.state_dict()
         about = about | {"dim": network.dim, "config": about["config"] | {"network": type(network).__name__}}
-    safetensors.write(file, state, recipe=about["recipe"])
+    write_safetensors(file, state, recipe=about["recipe"])
     page = file.with_suffix(".md") if card else None
     if page:
         with atomic_write(page) as temporary:

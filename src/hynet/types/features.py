@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadData, BadInput
-from ..runtime.arrays import Array
-from . import showing, storing
+from ..runtime.arrays import Array, load_arrays, save_arrays
+from . import showing
 from .keypoints import Keypoints
 
 
@@ -65,12 +65,12 @@ class Features:
             "thresholds": np.array(json.dumps(dict(self.thresholds))),
             "focal": self.focal,
         }
-        storing.save_arrays(path, "Features", columns)
+        save_arrays(path, "Features", columns)
 
     @classmethod
     def load(cls, path: str | Path) -> Features:
         """Load a file that `save` wrote."""
-        columns = storing.load_arrays(path, "Features")
+        columns = load_arrays(path, "Features")
         try:
             width, height = (int(side) for side in columns["image_size"])
             ratio, focal = (float(columns[name]) if name in columns else None for name in ("ratio", "focal"))

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import BadData, BadInput
-from ..runtime.arrays import Array
-from . import showing, storing
+from ..runtime.arrays import Array, load_arrays, save_arrays
+from . import showing
 from .features import Features
 
 
@@ -51,12 +51,12 @@ class Matches:
 
     def save(self, path: str | Path) -> None:
         """Save to one .npz file; `Matches.load` reads it."""
-        storing.save_arrays(path, "Matches", {each.name: getattr(self, each.name) for each in fields(self)})
+        save_arrays(path, "Matches", {each.name: getattr(self, each.name) for each in fields(self)})
 
     @classmethod
     def load(cls, path: str | Path) -> Matches:
         """Load a file that `save` wrote."""
-        columns = storing.load_arrays(path, "Matches")
+        columns = load_arrays(path, "Matches")
         try:
             return cls(**columns)
         except (TypeError, ValueError, AttributeError) as error:
