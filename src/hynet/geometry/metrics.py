@@ -32,13 +32,13 @@ def fpr95(distances: Array, is_match: Array, recall: float = 0.95) -> float:
 
 
 def fpr95_hynet(distances: Array, is_match: Array) -> float:
-    """As HyNet's released code has it: the threshold is one rank higher, ceil(0.95 n) + 1."""
+    """FPR@95 of HyNet's released code: the threshold is one rank higher, ceil(0.95 n) + 1."""
     matches, others = _two_kinds(distances, is_match, "FPR@95")
     return float((others <= _at_rank(matches, min(_rank(0.95, len(matches)) + 1, len(matches)))).mean())
 
 
 def fpr95_hardnet(distances: Array, is_match: Array) -> float:
-    """As HardNet's released code has it: non-matches listed before the match that completes 95%, by 1 / (d + 1e-8).
+    """FPR@95 of HardNet's released code: non-matches listed before the match that completes 95%, by 1 / (d + 1e-8).
 
     Equal scores stay in the order given.
     """
@@ -133,7 +133,7 @@ def average_precisions(distances: Array, is_right: Array, positives: float | Non
 
 
 def average_precision_listed(distances: Array, is_right: Array, positives: float | None = None) -> float:
-    """As the public HPatches code has it: trapezoids, and equal distances stay in the order given."""
+    """Average precision of the public HPatches code: trapezoids, and equal distances stay in the order given."""
     _ranked(distances, is_right)
     labels = np.asarray(is_right, bool)[np.argsort(distances, kind="stable")]
     return ordered_precision(labels, positives)
@@ -188,7 +188,7 @@ def mean_average_accuracy(errors: Array, limit: int = 10) -> float:
 
 
 def maa_credits(errors: Array, limit: int = 10) -> Array:
-    """(N,) each pair's share of the mAA, whose mean it is: what a bootstrap draws from."""
+    """(N,) each pair's share of the mAA, whose mean it is; a bootstrap draws from these."""
     errors = _errors(errors)
     # The challenge counts by histogram: only its last bin holds its upper end.
     inside = np.where(errors == limit, limit - 1, np.minimum(np.floor(errors), limit))
@@ -196,7 +196,7 @@ def maa_credits(errors: Array, limit: int = 10) -> Array:
 
 
 def auc_credits(errors: Array, threshold: float) -> Array:
-    """(N,) each pair's share of the AUC, whose mean it is: what a bootstrap draws from."""
+    """(N,) each pair's share of the AUC, whose mean it is; a bootstrap draws from these."""
     return np.maximum(0.0, 1.0 - _errors(errors) / threshold)
 
 
@@ -226,7 +226,7 @@ def bootstrap_means(samples: Array, groups: Array | None = None, rounds: int = R
 
 
 def in_groups(measure: Callable[[Array], Array], samples: Array, groups: Array | None) -> Array:
-    """The mean of what is measured of each group, of the groups' means level by level where groups are (levels, N)."""
+    """Measure each group and average, level by level where groups are (levels, N)."""
     if groups is None or not len(levels := np.atleast_2d(groups)):
         return np.asarray(measure(samples))
     outer, inner = levels[0], levels[1:]
@@ -235,7 +235,7 @@ def in_groups(measure: Callable[[Array], Array], samples: Array, groups: Array |
 
 
 def draws(count: int, rounds: int = ROUNDS, seed: int | np.random.Generator = 0) -> Array:
-    """(rounds, count) how often each of so many things is drawn when as many are drawn with replacement."""
+    """(rounds, count) times that each of so many things is drawn, when as many are drawn with replacement."""
     drawn = np.random.default_rng(seed).integers(count, size=(rounds, count))
     flat = drawn + count * np.arange(rounds)[:, None]
     return np.bincount(flat.ravel(), minlength=drawn.size).reshape(drawn.shape)
@@ -256,7 +256,7 @@ def _redrawn_means(samples: Array, rounds: int, rng: np.random.Generator) -> Arr
 
 
 def _ranked(distances: Array, is_right: Array) -> tuple[Array, Array]:
-    """How many right ones, and how many in all, lie within each distinct distance."""
+    """Numbers of right ones, and of all, within each distinct distance."""
     distances, is_right = np.asarray(distances), np.asarray(is_right, bool)
     if distances.shape != is_right.shape or distances.ndim != 1 or len(distances) == 0:
         raise BadInput(f"a ranking needs one distance for each label, got {distances.shape} and {is_right.shape}.")
