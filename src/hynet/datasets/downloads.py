@@ -31,6 +31,7 @@ _LOG = logging.getLogger(__name__)
 CHUNK = 1 << 20  # bytes
 TRIES = 5  # connections to one mirror that bring nothing new before the next mirror has its turn
 SECONDS = 30  # without an answer
+BROKEN = (zipfile.BadZipFile, tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError, ValueError)
 SMALL, BOMB_RATIO = 100_000_000, 20  # bytes that any archive may unpack to, and times its size beyond
 
 
@@ -227,26 +228,16 @@ def _extract(archive: Path, folder: Path) -> None:
             with tarfile.open(archive) as tarred:
                 _refuse_bomb(archive, (member.size for member in tarred))
                 tarred.extractall(folder, filter="data")  # refuses paths and links that lead outside
+    except BadData:
+        raise
     except tarfile.FilterError as error:
         raise BadData(f"the archive wants to write outside its folder ({error})") from None
-    except (
-        zipfile.BadZipFile,
-        tarfile.TarError,
-        gzip.BadGzipFile,
-        zlib.error,
-        lzma.LZMAError,
-        EOFError,
-        ValueError,
-    ) as error:
-        if isinstance(error, BadData):
-            raise
-        raise BadData("the file is not a whole archive") from None
-    except OSError as error:
-        if error.errno != errno.EINVAL:  # a place before the start of the file
-            raise
-        raise BadData("the file is not a whole archive") from None
-    except (RuntimeError, NotImplementedError) as error:  # a password, or a method that Python does not know
+    except RuntimeError as error:  # a password, or a method that Python does not know
         raise BadData(f"the archive cannot be unpacked ({error})") from None
+    except (*BROKEN, OSError) as error:
+        if isinstance(error, OSError) and not isinstance(error, BROKEN) and error.errno != errno.EINVAL:
+            raise  # EINVAL: a place before the start of the file
+        raise BadData("the file is not a whole archive") from None
 
 
 def _refuse_bomb(archive: Path, sizes: Iterable[int]) -> None:
