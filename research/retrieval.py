@@ -38,12 +38,9 @@ from hynet.features.settings import FeatureSettings, from_stored
 from hynet.runtime.arrays import read_npz
 from hynet.runtime.files import atomic_write
 from hynet.runtime.pool import Batch, Failed, Pool, open_pool, run_batches
-from hynet.sfm.collection_pairs import PAIR_SECONDS, TOGETHER
-from hynet.sfm.neighbours import most_similar, query_expansion
-from hynet.sfm.pairs import NEIGHBOURS, unique_pairs
-from hynet.sfm.photo_vectors import vectors_of
-from hynet.sfm.retrieval import PhotoVectors, learn_vectors
-from hynet.sfm.rounds import BRIDGES, FIRST, in_rounds
+from hynet.sfm.collection_pairs import PAIR_SECONDS, TOGETHER, vectors_of
+from hynet.sfm.pairs import BRIDGES, FIRST, NEIGHBOURS, in_rounds, unique_pairs
+from hynet.sfm.retrieval import PhotoVectors, learn_vectors, most_similar, query_expansion
 from hynet.types import Pair
 
 COPIED = 12  # photos

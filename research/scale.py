@@ -32,9 +32,8 @@ from hynet import images
 from hynet.runtime.files import atomic_write
 from hynet.runtime.machine import processor
 from hynet.runtime.pool import open_pool
-from hynet.sfm import neighbours
-from hynet.sfm.collection_pairs import count_inliers
-from hynet.sfm.photo_vectors import vectors_of
+from hynet.sfm import retrieval as neighbours
+from hynet.sfm.collection_pairs import count_inliers, vectors_of
 
 SIDE, KEYPOINTS = 640, 512
 

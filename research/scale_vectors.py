@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from hynet.runtime.machine import cores
-from hynet.sfm import neighbours
+from hynet.sfm import retrieval as neighbours
 
 NEIGHBOURS, QUERIES = 50, 1000
 TOGETHER = 10_000  # vectors made at once

@@ -20,8 +20,8 @@ from hynet.features.settings import FeatureSettings
 from hynet.matching.hloc_matches import read_pairs
 from hynet.runtime.pool import open_pool
 from hynet.sfm.collection_pairs import find_pairs
-from hynet.sfm.neighbours import most_similar
 from hynet.sfm.pairs import unique_pairs
+from hynet.sfm.retrieval import most_similar
 from hynet.types import Features, Keypoints
 from test_pairs import PHOTOS, places, unit  # noqa: F401  (a fixture)
 

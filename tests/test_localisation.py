@@ -113,7 +113,7 @@ def test_without_pycolmap_poselib_finds_the_same_place(here, place, truth, monke
     degrees, _ = errors(place, truth, found.cam_from_world, 2)
     assert degrees < 0.2
     assert np.linalg.norm(found.xy - found.projected, axis=1).max() < 4
-    assert found.told()["covariance"] is None  # PoseLib gives none; the confidence is there
+    assert found.to_dict()["covariance"] is None  # PoseLib gives none; the confidence is there
     assert not here.locate(place / "queries" / "elsewhere.png").located
     cropped = hynet.localize(truth.photos[2][:, 20:-20], map=place / "model")
     assert cropped.located

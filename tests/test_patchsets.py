@@ -23,8 +23,8 @@ from hynet.errors import BadData, BadInput, DataNotFound
 from hynet.images import drawing
 from hynet.patchsets import correspondence, part
 from hynet.patchsets import make as patchsets
+from hynet.patchsets import scenes as sfm
 from hynet.runtime.pool import open_pool
-from hynet.sfm import sift_for_patches as sfm
 from hynet.sfm.colmap import Camera
 from hynet.types import Array, Keypoints, PatchSet
 
@@ -37,7 +37,7 @@ def truth() -> synthetic.SyntheticScene:
 
 
 @pytest.fixture(scope="module")
-def scene(truth: synthetic.SyntheticScene) -> sfm.SiftScene:
+def scene(truth: synthetic.SyntheticScene) -> sfm.Scene:
     """The true cameras, SIFT keypoints, and the true place of every fifth of them as if it had been triangulated."""
     sift = cv2.SIFT.create(1500, contrastThreshold=0.02)
     photos, points = [], []
@@ -52,11 +52,11 @@ def scene(truth: synthetic.SyntheticScene) -> sfm.SiftScene:
         photos.append(
             sfm.Photo(f"{number}", Path(f"{number}.png"), camera, truth.cam_from_world[number], keypoints, rows)
         )
-    return sfm.SiftScene(tuple(photos), np.array(points), {}, ())
+    return sfm.Scene(tuple(photos), np.array(points), {}, ())
 
 
 @pytest.fixture(scope="module")
-def tracks(scene: sfm.SiftScene) -> correspondence.Tracks:
+def tracks(scene: sfm.Scene) -> correspondence.Tracks:
     return correspondence.tracks(scene)
 
 
@@ -110,7 +110,7 @@ def test_what_sift_matching_found_is_not_hard(scene):
     surfaces = [correspondence.surface(photo, scene.points) for photo in scene.photos[:2]]
     all_hard = correspondence.links(scene, 0, 1, *surfaces)
     found = np.column_stack([all_hard.first, all_hard.second])[::2]
-    half = correspondence.links(sfm.SiftScene(scene.photos, scene.points, {(0, 1): found}, ()), 0, 1, *surfaces)
+    half = correspondence.links(sfm.Scene(scene.photos, scene.points, {(0, 1): found}, ()), 0, 1, *surfaces)
     assert all_hard.hard.all()
     assert np.array_equal(half.hard, np.arange(len(half.hard)) % 2 == 1)
 

@@ -372,7 +372,7 @@ def test_photos_that_are_added_are_matched_with_the_others_and_no_pair_twice(
 
 
 def test_other_settings_do_not_mix_with_what_is_there(photos: Path, done: Reconstructed):
-    with pytest.raises(BadInput, match=r"other settings \(ratio was 0.85, now 0.7\); choose another folder, or --over"):
+    with pytest.raises(BadInput, match=r"other settings \(ratio was 0.85, now 0.7\); choose another --out, or --over"):
         run(photos, Path(done.model), ratio=0.7)
     with pytest.raises(BadInput, match=r"other settings \(max-keypoints was 900, now 800\)"):
         run(photos, Path(done.model), settings=FeatureSettings(model="rootsift", max_keypoints=800))

@@ -13,10 +13,11 @@ from hynet.datasets import synthetic
 from hynet.features.folder import extract_all
 from hynet.features.settings import FeatureSettings
 from hynet.runtime.pool import open_pool
-from hynet.sfm import colmap, rounds
+from hynet.sfm import colmap
+from hynet.sfm import pairs as rounds
 from hynet.sfm import reconstruct as reconstruction
+from hynet.sfm.pairs import in_rounds
 from hynet.sfm.reconstruct import reconstruct
-from hynet.sfm.rounds import in_rounds
 
 # --- Which pairs ---
 

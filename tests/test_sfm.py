@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from hynet import images
 from hynet.datasets import synthetic
-from hynet.sfm import colmap, hard_scenes
-from hynet.sfm import sift_for_patches as sfm
+from hynet.patchsets import scenes as sfm
+from hynet.sfm import colmap
 from hynet.sfm.colmap import Camera
 
 pytest.importorskip("pycolmap")
@@ -75,7 +75,7 @@ def test_photos_that_sift_does_not_join_are_joined_by_our_own_matches(unmatched)
     photos, work = unmatched
     with pytest.raises(sfm.NotReconstructed):
         sfm.reconstruct_sift(photos, work, max_keypoints=1200)
-    scene = hard_scenes.reconstruct(photos, work, max_keypoints=1200)
+    scene = sfm.reconstruct_scene(photos, work, max_keypoints=1200)
     assert len(scene.photos) == 4
     assert scene.registered_by == "default"
     assert not any(len(rows) for rows in scene.matches.values())  # still what SIFT found: every pair is hard
@@ -91,7 +91,7 @@ def test_photos_that_sift_does_not_join_are_joined_by_our_own_matches(unmatched)
 def test_photos_that_sift_joins_are_left_to_it(tmp_path: Path):
     for number, photo in enumerate(synthetic.scene(seed=1, photos=3, size=(480, 360)).photos):
         cv2.imwrite(str(tmp_path / f"{number}.png"), photo)
-    scene = hard_scenes.reconstruct(images.list_photos(tmp_path), tmp_path / "work", max_keypoints=1200)
+    scene = sfm.reconstruct_scene(images.list_photos(tmp_path), tmp_path / "work", max_keypoints=1200)
     assert scene.registered_by == "sift"
     assert not (tmp_path / "work" / "features.h5").exists()
 
@@ -101,7 +101,7 @@ def project(photo: sfm.Photo, points: np.ndarray) -> np.ndarray:
     return photo.camera.pixels(seen[:, :2] / seen[:, 2:])
 
 
-def turn_error(scene: sfm.SiftScene, truth: synthetic.SyntheticScene) -> float:
+def turn_error(scene: sfm.Scene, truth: synthetic.SyntheticScene) -> float:
     """Largest error in degrees of the rotations between photos: those do not depend on the world chosen."""
     ours = [photo.cam_from_world[:, :3] for photo in scene.photos]
     theirs = truth.cam_from_world[:, :, :3]

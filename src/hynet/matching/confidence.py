@@ -1,4 +1,4 @@
-"""How probable it is that a match is right, and that two photos show one place.
+"""Probabilities that a match is right, and that two photos show one place.
 
 A match is judged by its ratio (its distance over the runner-up's) and by its neighbours: the two keypoints say how the
 surface moved, and right matches nearby moved alike. Neither depends on how a descriptor scales its distances, so that
@@ -38,7 +38,7 @@ def confidence(a: Features, b: Features, rows: Array, columns: Array, ratios: Ar
 
 
 def supporters(first: Array, second: Array, weights: Array, side: int, other_side: int) -> Array:
-    """(K,) how many of its neighbours in the first photo moved as each match did, each by its weight.
+    """(K,) sum of weights of each match's neighbours in the first photo that moved as it did.
 
     first, second: frames (K, 2, 3); side, other_side: longer sides of the photos in pixels.
     """
@@ -55,7 +55,7 @@ def supporters(first: Array, second: Array, weights: Array, side: int, other_sid
 
 
 def _to_neighbours(frames: Array, neighbours: Array) -> tuple[Array, Array]:
-    """From each place to its neighbours (K, n), along x and along y: (K, n) each."""
+    """Offsets from each place to its neighbours (K, n), along x and along y: (K, n) each."""
     x, y = np.ascontiguousarray(frames[:, :, 2].T)
     return x[neighbours] - x[:, None], y[neighbours] - y[:, None]
 
@@ -81,7 +81,7 @@ def same_place(confidences: Array, inliers: int) -> float:
 
 
 def has_scales(*features: Features) -> bool:
-    """Whether keypoints tell how the surface moved: those of ALIKED or XFeat have neither size nor angle."""
+    """True if keypoints show how the surface moved: those of ALIKED or XFeat have neither size nor angle."""
     sizes = [each.keypoints.sigma for each in features]
     return all(len(sigma) > 1 and bool(sigma.min() > 0 and np.ptp(sigma) > 0) for sigma in sizes)
 

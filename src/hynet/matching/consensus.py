@@ -11,7 +11,7 @@ from .nearest import match
 
 @dataclass(frozen=True)
 class Consensus:
-    """Keypoints without size are matched by the ratio test alone, as `Nearest` does."""
+    """Matcher that keeps probable matches; keypoints without size are matched by the ratio test alone."""
 
     ratio: float | None = None  # a ratio test besides; None: none
     fginn: float | None = None

@@ -18,7 +18,7 @@ LEAST_SCORE = 0.1  # the authors' threshold
 
 
 class LighterGlue:
-    """Features x Features -> Matches; it has learnt which of XFeat's descriptors belong together, and where."""
+    """Matcher that has learnt which of XFeat's descriptors belong together, and where."""
 
     def __init__(self, network: Any) -> None:
         """network: its session of ONNX Runtime."""
@@ -43,6 +43,6 @@ class LighterGlue:
 
 
 def _centred(features: Features) -> Array:
-    """(1, N, 2): the centre of the photo at 0, half of its longer side 1."""
+    """Positions (1, N, 2) with the centre of the photo at 0 and half of its longer side as 1."""
     size = np.array(features.image_size, np.float32)
     return ((features.keypoints.xy - size / 2) / (size.max() / 2)).astype(np.float32)[None]

@@ -137,7 +137,7 @@ def _without_features(file: Path, pairs: Iterable[Pair], settings: MatchSettings
 
 
 def _noted(settings: MatchSettings) -> dict[str, object]:
-    """What the matches depend on besides the features, by the names of the command's options."""
+    """Return what the matches depend on besides the features, by the names of the command's options."""
     weights = {"matcher": settings.matcher, "matcher_weights": weights_of(settings.matcher)}
     return weights | {name: getattr(settings, name) for name in ("ratio", "fginn", "geometry", "threshold")}
 

@@ -20,7 +20,7 @@ TILE_ROWS, TILE_COLUMNS = 1024, 12_288
 
 @dataclass(frozen=True)
 class Nearest:
-    """`match` with its options chosen: a matcher like the others."""
+    """Matcher by nearest neighbours, as `match` with these options."""
 
     ratio: float | None = None
     mutual: bool = True
@@ -39,7 +39,7 @@ def match(
     fginn: float | None = None,
     rounded: bool = False,
 ) -> Matches:
-    """For each feature of `a` its nearest in `b`, sorted by row of `a`; of equal ones the first in `b`.
+    """Match each feature of `a` with its nearest in `b`, sorted by row of `a`; of equal ones the first in `b`.
 
     ratio: keep a match only if it is nearer than `ratio` times the runner-up; None: as calibrated for the model.
     mutual: keep a match only if it is the nearest in both directions.
@@ -81,13 +81,13 @@ def match(
 
 
 def check_ratio(ratio: float | None) -> None:
-    """For whoever has long work to do before matching."""
+    """Refuse a ratio that cannot be used; for callers with long work to do before matching."""
     if ratio is not None and not (isinstance(ratio, Real) and 0 < ratio <= 1):
         raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio}; 0.8 is usual, 1 keeps all.")
 
 
 def nearest(first: Array, second: Array) -> tuple[Array, Array, Array]:
-    """Unit rows (N, D), (M, D) -> nearest (N,) and runner-up (N,) in the second, nearest (M,) in the first.
+    """Search unit rows (N, D) in (M, D): nearest (N,) and runner-up (N,) in the second, nearest (M,) in the first.
 
     Of equal ones the lowest index; -1 where there is no runner-up. The third answers only for mutual pairs: -1 stands
     for "a row that prefers another".
@@ -121,7 +121,7 @@ TwoBest = tuple[Array, Array]  # (N, 2) columns, (N, 2) similarities, the better
 
 
 def _scan(similarity: Array) -> tuple[Array, Array, TwoBest]:
-    """Best of each column (its value, and its row where that row prefers the column) and the two best of each row.
+    """Find the best of each column (its value, and its row where that row prefers the column) and two best of each row.
 
     Spoils the tile. Only passes that NumPy runs along memory: a column-wise argmax would cost more than the product.
     """
@@ -144,7 +144,7 @@ def _scan(similarity: Array) -> tuple[Array, Array, TwoBest]:
 
 
 def _merge(left: TwoBest, right: TwoBest) -> TwoBest:
-    """The two best of four; of equal ones those of the left tile."""
+    """Choose the two best of four; of equal ones those of the left tile."""
     columns, values = np.hstack([left[0], right[0]]), np.hstack([left[1], right[1]])  # (N, 4)
     order = np.argsort(-values, axis=1, kind="stable")[:, :2]
     return np.take_along_axis(columns, order, 1), np.take_along_axis(values, order, 1)
@@ -153,7 +153,7 @@ def _merge(left: TwoBest, right: TwoBest) -> TwoBest:
 def _runner_up_elsewhere(
     first: Array, second: Array, xy: Array, rows: Array, best: Array, runner_up: Array, apart: float
 ) -> Array:
-    """The runner-ups, those too near their match replaced by the next that are not. xy: (M, 2) of the second."""
+    """Replace runner-ups too near their match by the next that are not. xy: (M, 2) of the second."""
     runner_up = runner_up.copy()
     near = rows[_squared_norm(xy[runner_up[rows]] - xy[best[rows]]) <= apart**2]
     block = max(1, TILE_ROWS * TILE_COLUMNS // (4 * len(second)))
@@ -172,7 +172,7 @@ def _squared_norm(vectors: Array) -> Array:
 
 
 def _distances(first: Array, second: Array, rows: Array, columns: Array) -> Array:
-    """(K,) from the differences: 2 - 2 s would lose half the digits of a small distance."""
+    """Distances (K,) from the differences: 2 - 2 s would lose half the digits of a small one."""
     blocks = [slice(start, start + TILE_COLUMNS) for start in range(0, len(rows), TILE_COLUMNS)]
     found = [_squared_norm(first[rows[block]] - second[columns[block]]) for block in blocks]
     return np.sqrt(np.concatenate([np.zeros(0, np.float32), *found]))

@@ -47,7 +47,7 @@ SHIFTS = np.stack(np.meshgrid(STEPS_ALONG, STEPS_ALONG), -1).reshape(-1, 2)  # x
 
 
 def refine(first: Any, second: Any, a: Features, b: Features, matches: Matches) -> Matches:
-    """The matches with the exact places of their second keypoints, in `Matches.refined`.
+    """Locate the second keypoints of matches more exactly, in `Matches.refined`.
 
     Keypoints without a size (ALIKED's, XFeat's) say nothing of the region around them: such matches stay as they are.
 
@@ -64,7 +64,7 @@ def refine(first: Any, second: Any, a: Features, b: Features, matches: Matches) 
 
 
 def refine_external(first: Any, second: Any, a: Features, b: Features, matches: Matches) -> Matches:
-    """As `refine`, for features of any program; as they are where these may not be of the pixels that we read.
+    """Refine matches of features of any program; unchanged where these may not be of the pixels that we read.
 
     Others may detect keypoints in a photo as it lies, not turned by its EXIF, or in a smaller copy of it.
     """
@@ -89,14 +89,14 @@ def _pyramid(photo: Any, features: Features) -> Pyramid:
 
 @dataclass(frozen=True)
 class Templates:
-    """What keypoints show that others are aligned with."""
+    """Patches of keypoints that others are aligned with."""
 
     patches: Array  # (K, SIZE, SIZE) uint8
     blur: Array  # (K,) log2 of the pixels they were sampled from, in sigmas of the keypoint
 
     @classmethod
     def of(cls, photo: Pyramid, frames: Array) -> Templates:
-        """Of frames (K, 2, 3) float64."""
+        """Cut the templates of frames (K, 2, 3) float64."""
         levels = photo.levels(frames, SIZE, SUPPORT)
         return cls(photo.cut(frames, SIZE, SUPPORT, levels), levels - _log_sigma(frames))
 
@@ -108,7 +108,7 @@ class Templates:
 
 
 def located(templates: Templates, photo: Pyramid, frames: Array, *, search: bool = False) -> Array:
-    """Where a photo shows, near its frames (K, 2, 3) float64, what the templates do. (K, 2) pixels.
+    """Find the places (K, 2) near frames (K, 2, 3) float64 of a photo that look like the templates.
 
     search: look several sigmas around, too. A descriptor forgives shifts: a keypoint may be matched with a neighbour of
     its partner, or, where the detector missed the partner, with whatever lies near.
@@ -130,7 +130,7 @@ def located(templates: Templates, photo: Pyramid, frames: Array, *, search: bool
 
 
 def _way_to_best(templates: Templates, photo: Pyramid, frames: Array) -> Array:
-    """From frames (K, 2, 3), in their sigmas, to where on a coarse grid the templates fit best. (K, 2)."""
+    """Offsets (K, 2) from frames (K, 2, 3), in their sigmas, to where on a coarse grid the templates fit best."""
     count, wide = len(frames), COARSE_SIDE + 2 * REACH
     coarse = templates.patches.reshape(count, COARSE_SIDE, COARSE, COARSE_SIDE, COARSE).mean((2, 4), dtype=np.float32)
     template = _normalised(coarse.reshape(count, COARSE_SIDE**2), COARSE_WEIGHTS)[0]
@@ -144,9 +144,9 @@ def _way_to_best(templates: Templates, photo: Pyramid, frames: Array) -> Array:
 
 
 def _aligned(templates: Templates, photo: Pyramid, begun: Array) -> tuple[Array, Array]:
-    """Near frames (K, 2, 3), where the photo shows the templates, and how alike the patches became.
+    """Align templates with a photo near frames (K, 2, 3): places (K, 2) and final correlations (K,).
 
-    Where that is not to be believed, the places of the frames, and 0.
+    An alignment that is not to be believed gives the place of the frame, and 0.
     """
     template, slopes = _template(templates.patches)
     weighted = (slopes * WEIGHTS[:, None]).transpose(0, 2, 1)  # (K, 6, P)
@@ -175,17 +175,17 @@ def _aligned(templates: Templates, photo: Pyramid, begun: Array) -> tuple[Array,
 
 
 def _log_sigma(frames: Array) -> Array:
-    """(K, 2, 3) -> (K,)."""
+    """Logarithms (K,) of the sigmas of frames (K, 2, 3), to base 2."""
     return np.log2(np.abs(np.linalg.det(frames[:, :, :2]))) / 2
 
 
 def _rows(patches: Array) -> Array:
-    """(K, SIZE, SIZE) uint8 -> (K, P) float32."""
+    """Flatten patches (K, SIZE, SIZE) uint8 to (K, P) float32."""
     return patches.reshape(len(patches), SIZE**2).astype(np.float32)
 
 
 def _normalised(values: Array, weights: Array) -> tuple[Array, Array]:
-    """(K, P) -> the same of mean 0 and standard deviation 1 in the window, and the contrast (K, 1) they had."""
+    """Normalise (K, P) to mean 0 and standard deviation 1 in the window; also the contrast (K, 1) they had."""
     values = values - (values @ weights)[:, None]
     contrast = np.sqrt((values**2) @ weights + FAINT**2)[:, None]
     return values / contrast, contrast
@@ -203,7 +203,7 @@ def _template(patches: Array) -> tuple[Array, Array]:
 
 
 def _as_warps(steps: Array) -> Array:
-    """x, y and stretch (K, 6) -> (K, 3, 3); where a step would squash or mirror the region, none."""
+    """Convert x, y and stretch (K, 6) to (K, 3, 3); a step that would squash or mirror the region becomes none."""
     warps = np.tile(np.eye(3), (len(steps), 1, 1))
     warps[:, :2] += steps.reshape(-1, 3, 2)[:, [1, 2, 0]].transpose(0, 2, 1)
     warps[np.linalg.det(warps) < SMALLEST_AREA] = np.eye(3)

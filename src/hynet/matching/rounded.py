@@ -24,7 +24,7 @@ LOWEST = np.iinfo(np.int32).min
 
 
 def nearest_by_integers(first: Array, second: Array) -> tuple[Array, Array, Array]:
-    """The same as that of `matching.nearest.nearest`, probably."""
+    """Search like `matching.nearest.nearest`, nearly always with the same result."""
     left, left_step = _codes(first, LEFT)
     right, right_step = _codes(second, RIGHT)
     left, right = (left + (LEFT + 1)).astype(np.uint8), np.ascontiguousarray(right.T.astype(np.int8))
@@ -52,7 +52,7 @@ def nearest_by_integers(first: Array, second: Array) -> tuple[Array, Array, Arra
 
 
 def _codes(rows: Array, largest: int) -> tuple[Array, float]:
-    """Whole numbers from -largest to largest, and what one of them stands for."""
+    """Round to whole numbers from -largest to largest; also the size of one step."""
     step = max(float(np.abs(rows).max()), 1e-12) / largest
     return np.rint(rows / np.float32(step)), step
 

@@ -1,4 +1,4 @@
-"""Whether two photos stand alike, or one was turned: upright keypoints match better, as long as nothing turned."""
+"""Rotation between two photos: upright keypoints match better as long as neither photo was turned."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TURNED = np.radians(15)  # a first choice; studies/turning.py measures inliers o
 
 
 def same_orientation(a: Features, b: Features, inliers: Matches) -> bool:
-    """Whether matches of upright keypoints are enough, and show no turn."""
+    """True if matches of upright keypoints are enough and show no rotation."""
     if len(inliers) < ENOUGH:
         return False
     rows, columns = inliers.indices.T
@@ -19,7 +19,7 @@ def same_orientation(a: Features, b: Features, inliers: Matches) -> bool:
 
 
 def turn(first: Array, second: Array) -> float:
-    """Radians by which the second points (K, 2) are turned against the first, in the least squares."""
+    """Radians by which the second points (K, 2) are rotated against the first, by least squares."""
     before, after = (np.asarray(each, np.float64) - np.mean(each, 0) for each in (first, second))
     cosine, sine = (before * after).sum(), (before[:, 0] * after[:, 1] - before[:, 1] * after[:, 0]).sum()
     return float(np.arctan2(sine, cosine))

@@ -1,4 +1,4 @@
-"""Two photos -> what they have in common: all that `hynet match` does."""
+"""Matching two photos: all that `hynet match` does."""
 
 from __future__ import annotations
 

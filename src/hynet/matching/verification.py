@@ -1,4 +1,4 @@
-"""Which matches agree with one geometry of the two photos, and which geometry that is."""
+"""Verifying matches: the geometry of two photos, and the matches that agree with it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def verify(
     seed: int = 0,
     cameras: Cameras | None = None,
 ) -> Fit:
-    """The inliers of a geometry, or none when chance would give as many.
+    """Find the inliers of a geometry, or none where chance would give as many.
 
     geometry: "auto" is the first of these that the matches support: "essential" where both focal lengths are known,
         "shared-focal" (one unknown focal length) for photos of one size, "fundamental".
@@ -51,7 +51,7 @@ def verify(
 
 
 def known_cameras(a: Features, b: Features) -> Cameras | None:
-    """The matrices K of two photos whose focal lengths are known."""
+    """Return the matrices K of two photos whose focal lengths are known."""
     if a.focal is None or b.focal is None:
         return None
     return geo.camera(a.focal, a.image_size), geo.camera(b.focal, b.image_size)
@@ -60,12 +60,12 @@ def known_cameras(a: Features, b: Features) -> Cameras | None:
 def _supported(
     a: Features, b: Features, matches: Matches, threshold: float | None, seed: int, known: Cameras | None
 ) -> Fit:
-    """What "auto" chooses, and why."""
+    """Fit the geometry that "auto" chooses, and say why."""
     first, second = matches.places(a, b)
     pixels = threshold or a.thresholds.get("fundamental", THRESHOLDS["fundamental"])
 
     def support(fit: Fit) -> float:
-        """How many matches agree, and how well: 1 for each that is exact, down to 0 at the threshold."""
+        """Sum over matches of 1 for each that is exact, down to 0 at the threshold."""
         if fit.fundamental is None:
             return 0.0
         return float(np.maximum(0, 1 - (geo.sampson_distance(fit.fundamental, first, second) / pixels) ** 2).sum())

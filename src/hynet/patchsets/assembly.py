@@ -21,7 +21,7 @@ SEED = 1
 
 
 def assemble(out: Path, settings: Mapping[str, Any], hard_share: float) -> dict[str, Any]:
-    """All finished parts as one PhotoTour set: those that were in it before come first."""
+    """Write all finished parts as one PhotoTour set: those that were in it before come first."""
     before = [scene["name"] for scene in read(out / "scene.json")["scenes"]] if (out / "scene.json").exists() else []
     told = finished(out / ".parts")
     names = [name for name in before if name in told] + [name for name in told if name not in before]
@@ -59,7 +59,7 @@ def assemble(out: Path, settings: Mapping[str, Any], hard_share: float) -> dict[
 
 
 def _told(part: Mapping[str, Any], columns: Mapping[str, Array], number: int) -> dict[str, Any]:
-    """What scene.json says of one scene."""
+    """Summarise one scene for scene.json."""
     rows = np.flatnonzero(columns["scene"] == number)
     pairs = columns["scene"][columns["first"]] == number
     return {
@@ -76,7 +76,7 @@ def _told(part: Mapping[str, Any], columns: Mapping[str, Array], number: int) ->
 
 
 def _stack(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """The columns of all parts under each other; points, photos and rows are numbered on."""
+    """Stack the columns of all parts; points, photos and rows are numbered on."""
     stacked: list[dict[str, Array]] = []
     points = photos = rows = 0
     for number, part in enumerate(parts):
@@ -125,7 +125,7 @@ def _select(columns: Mapping[str, Array], kept: Array) -> dict[str, Array]:
 
 @contextmanager
 def _gathered(sources: Sequence[Path], kept: Array, folder: Path) -> Iterator[Array]:
-    """The kept patches of all parts as one array on disk, for as long as the set is written."""
+    """Gather the kept patches of all parts in one array on disk, for as long as the set is written."""
     path = folder / ".all.npy"
     shape = (int(kept.sum()), ubc.TILE, ubc.TILE)
     gathered = np.lib.format.open_memmap(path, mode="w+", dtype=np.uint8, shape=shape)
@@ -145,24 +145,24 @@ def _gathered(sources: Sequence[Path], kept: Array, folder: Path) -> Iterator[Ar
 
 
 def _pair_files(columns: Mapping[str, Array], hard_share: float) -> list[PatchPairs]:
-    """Test pairs of every size that there are enough matches for, the share of hard ones exact."""
+    """Draw test pairs of every size that there are enough matches for, the share of hard ones exact."""
     rng = np.random.default_rng(SEED)
     hard = rng.permutation(np.flatnonzero(columns["hard"]))
     easy = rng.permutation(np.flatnonzero(~columns["hard"]))
     limits = [len(some) / share for some, share in ((hard, hard_share), (easy, 1 - hard_share)) if share > 0]
-    strangers = _strangers(columns, int(min(PAIR_FILES[-1] // 2, *limits)), rng)
-    sizes = [size for size in PAIR_FILES if size // 2 <= len(strangers)] or [2 * len(strangers)]
+    negatives = _negatives(columns, int(min(PAIR_FILES[-1] // 2, *limits)), rng)
+    sizes = [size for size in PAIR_FILES if size // 2 <= len(negatives)] or [2 * len(negatives)]
     files = []
     for matches in (size // 2 for size in sizes if size):
         from_hard = round(matches * hard_share)
         rows = np.concatenate([hard[:from_hard], easy[: matches - from_hard]])
-        pairs = np.concatenate([np.column_stack([columns["first"], columns["second"]])[rows], strangers[:matches]])
+        pairs = np.concatenate([np.column_stack([columns["first"], columns["second"]])[rows], negatives[:matches]])
         order = rng.permutation(len(pairs))
         files.append(PatchPairs(pairs[order, 0], pairs[order, 1], order < matches))
     return files
 
 
-def _strangers(columns: Mapping[str, Array], count: int, rng: np.random.Generator) -> Array:
+def _negatives(columns: Mapping[str, Array], count: int, rng: np.random.Generator) -> Array:
     """(<= count, 2) rows of different points of one reference photo, seen there in certainly different places."""
     by_image = np.argsort(columns["image"], kind="stable")
     image = columns["image"][by_image]
@@ -180,7 +180,7 @@ def _strangers(columns: Mapping[str, Array], count: int, rng: np.random.Generato
 
 
 def finished(parts: Path) -> dict[str, dict[str, Any]]:
-    """What each part says of itself; those under a dot are still being written."""
+    """Read the notes of finished parts; those under a dot are still being written."""
     paths = sorted(path for path in parts.glob("*/part.json") if not path.parent.name.startswith("."))
     return {path.parent.name: read(path) for path in paths}
 

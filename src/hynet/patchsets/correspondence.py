@@ -1,4 +1,4 @@
-"""Which keypoints of a reconstructed scene are the same place: by geometry, never by how they look.
+"""Correspondence of keypoints in a reconstructed scene: by geometry, never by how they look.
 
 A keypoint gets a depth and a surface slope from the triangulated keypoints around it, is carried into the other photos,
 and is the same as a keypoint found there when place, scale and turn agree, in both directions (limits of PhotoTour).
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import need
-from ..sfm.sift_for_patches import EXHAUSTIVE, Photo, SiftScene
 from ..types import DIFFERENT_PIXELS, Array, Progress, silent
+from .scenes import EXHAUSTIVE, Photo, Scene
 
 # Winder and Brown (2007): the same within SAME, different beyond DIFFERENT, unknown between.
 SAME_PIXELS = 5.0
@@ -37,7 +37,7 @@ MIN_COSINE = np.cos(np.deg2rad(70))  # between surface normal and line of sight
 
 @dataclass(frozen=True)
 class Surface:
-    """What is known of the surface at each keypoint of a photo: inverse depth = value + slope . (ray - own ray)."""
+    """Surface at each keypoint of a photo: inverse depth = value + slope . (ray - own ray)."""
 
     rays: Array  # (N, 2) keypoints at depth one
     tips: Array  # (N, 2) one sigma along each keypoint's direction, at depth one
@@ -145,8 +145,8 @@ def _faces(normal: Array, ray: Array) -> Array:
     return cosine > MIN_COSINE
 
 
-def links(scene: SiftScene, a: int, b: int, surface_a: Surface, surface_b: Surface) -> Links:
-    """The keypoints of photos a < b that are each other's best answer within the limits of sameness."""
+def links(scene: Scene, a: int, b: int, surface_a: Surface, surface_b: Surface) -> Links:
+    """Link the keypoints of photos a < b that are each other's best within the limits of sameness."""
     first_photo, second_photo = scene.photos[a], scene.photos[b]
     to_b, to_a = _carry(first_photo, surface_a, second_photo), _carry(second_photo, surface_b, first_photo)
     i, j = _near(to_b.xy, second_photo.keypoints.xy, SAME_PIXELS)
@@ -185,14 +185,14 @@ def _turn(a: Array, b: Array) -> Array:
 
 
 def _is_first(values: Array) -> Array:
-    """Which entries are the first of their value."""
+    """True for entries that are the first of their value."""
     first = np.zeros(len(values), bool)
     first[np.unique(values, return_index=True)[1]] = True
     return first
 
 
 def _near(queries: Array, xy: Array, radius: float) -> tuple[Array, Array]:
-    """All (query, row of xy) at most `radius` apart, by query and then by row. NaN queries are near nothing."""
+    """Find all (query, row of xy) at most `radius` apart, by query and then by row. NaN queries are near nothing."""
     rows = np.flatnonzero(np.isfinite(queries).all(1))
     found = _tree(queries[rows]).sparse_distance_matrix(_tree(xy), radius, output_type="ndarray")
     found.sort(order=("i", "j"))
@@ -211,8 +211,8 @@ class Tracks:
     hard: Array  # (K,) bool
 
 
-def tracks(scene: SiftScene, progress: Progress = silent) -> Tracks:
-    """All keypoints that are seen again, as points. Two points seen in one photo are certainly different there."""
+def tracks(scene: Scene, progress: Progress = silent) -> Tracks:
+    """Group all keypoints that are seen again into points. Two points of one photo are certainly different there."""
     photos = scene.photos
     pairs = list(combinations(range(len(photos)), 2)) if len(photos) <= EXHAUSTIVE else sorted(scene.matches)
     surface_of = lru_cache(CACHED_SURFACES)(lambda photo: surface(photos[photo], scene.points))

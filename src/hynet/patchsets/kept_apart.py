@@ -1,4 +1,4 @@
-"""Photos in two parts: to learn from, and to measure on."""
+"""Splitting photos in two parts: to learn from, and to measure on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEWEST = 6  # photos in either part: fewer are seldom reconstructed
 
 
 def in_two(photos: Path, out: Path) -> tuple[list[Path], list[Path]]:
-    """The photos to learn from, and the last quarter by name; what lies in `out` is not taken for a photo.
+    """Split photos: those to learn from, and the last quarter by name; what lies in `out` is not taken for a photo.
 
     Neighbours by name are often neighbours in the scene, so that each part overlaps within itself, and shows places of
     its own.
@@ -33,7 +33,7 @@ def in_two(photos: Path, out: Path) -> tuple[list[Path], list[Path]]:
 
 
 def link(photos: Sequence[Path], folder: Path) -> None:
-    """A folder of links to photos, in place of what was there."""
+    """Make a folder of links to photos, in place of what was there."""
     shutil.rmtree(folder, ignore_errors=True)
     make_folder(folder)
     for number, photo in enumerate(photos):

@@ -50,7 +50,7 @@ def make(
 
     overwrite: make every scene again where the set was made with other settings, instead of refusing.
     mapping_threads: of each scene; more than one is faster, but the same photos then give a slightly different set.
-    cluster: who makes the scenes, one a task, in place of processes of ours.
+    cluster: makes the scenes, one a task, in place of processes of ours.
 
     hard_share: at least this share of the corresponding pairs are ones that SIFT matching missed (as far as there are
     any): points that only hold easy pairs are left out until it is so. The test pairs hold exactly this share.
@@ -101,7 +101,7 @@ def _named(folders: Sequence[str | Path]) -> dict[str, Path]:
 
 
 def _made_otherwise(parts: Path, settings: PatchSettings, overwrite: bool) -> bool:
-    """Whether scenes there were made with other settings, which only `overwrite` allows."""
+    """True if scenes there were made with other settings, which only `overwrite` allows."""
     # A setting that is younger than a part had its default.
     theirs = [asdict(DEFAULTS) | part["settings"] for part in assembly.finished(parts).values()]
     now = noted(settings)
@@ -135,14 +135,12 @@ def _make_parts(
     """Make every scene, the longest first; on a cluster, workers see the folders under the same names."""
     context = parts.absolute(), settings, *threads
     longest_first = sorted(todo.items(), key=lambda item: -len(photos_of(item[1])))
-    scenes = iter([(name, folder.absolute()) for name, folder in longest_first])
-
-    def source() -> Batch | None:
-        scene = next(scenes, None)
-        return None if scene is None else Batch(f"{__name__}:make_scenes", context, (scene,), seconds)
-
+    batches = (
+        Batch(f"{__name__}:make_scenes", context, ((name, folder.absolute()),), seconds)
+        for name, folder in longest_first
+    )
     progress(0, len(todo), "reconstructing")
-    for count, (batch, result) in enumerate(run_batches(pool, source), start=1):
+    for count, (batch, result) in enumerate(run_batches(pool, lambda: next(batches, None)), start=1):
         name, folder = batch.items[0]
         why = result.why if isinstance(result, Failed) else result[0]
         if why is not None:
@@ -151,7 +149,7 @@ def _make_parts(
 
 
 def make_scenes(context: tuple[Path, PatchSettings, int, int], scenes: Sequence[tuple[str, Path]]) -> list[str | None]:
-    """In a worker: why each scene failed, if it did. What is the worker's own fault is raised: another may do it."""
+    """Make scenes in a worker; say why each failed, if it did. Faults of the worker are raised: another may do it."""
     parts, settings, threads, mapping_threads = context
     reasons: list[str | None] = []
     for name, folder in one_by_one(scenes):

@@ -1,4 +1,4 @@
-"""One scene: photos -> SET/.parts/NAME, the patches that show the same points, which appears whole."""
+"""One scene of a patch set: photos -> SET/.parts/NAME, which appears whole."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ..geometry import rotations
 from ..images.patches import SUPPORT_SIGMAS, cut
 from ..runtime import fingerprints
 from ..runtime.files import atomic_write
-from ..sfm import hard_scenes
-from ..sfm import sift_for_patches as sfm
+from ..sfm.colmap import NotReconstructed
 from ..types import Array, Keypoints
 from . import correspondence
+from .scenes import Scene, reconstruct_scene
 
 Files = list[list[str | None]]  # name and fingerprint of each photo
 
 
 @dataclass(frozen=True)
 class PatchSettings:
-    """What a scene is made with; scenes made with different settings do not mix in one set."""
+    """Options of a scene; scenes made with different ones do not mix in one set."""
 
     support: float = SUPPORT_SIGMAS  # width of a patch in detector sigmas
     max_keypoints: int = 6000  # a photo
@@ -39,11 +39,11 @@ class PatchSettings:
 def make_part(
     name: str, folder: Path, parts: Path, settings: PatchSettings, threads: int, mapping_threads: int = 1
 ) -> None:
-    """One scene, from its photos to SET/.parts/NAME, which appears whole. A scene that cannot be made says why."""
+    """Make SET/.parts/NAME from the photos of a scene, whole. A scene that cannot be made says why."""
     files = files_of(folder)  # before they are read: a change in between is noticed next time
     work = _work_folder(name, files, parts, settings)
     try:
-        scene = hard_scenes.reconstruct(
+        scene = reconstruct_scene(
             images.list_photos(folder),
             work,
             max_keypoints=settings.max_keypoints,
@@ -52,8 +52,8 @@ def make_part(
         )
         tracks = correspondence.tracks(scene)
         if len(tracks.photo) == 0:
-            raise sfm.NotReconstructed("no keypoint was seen twice.")
-    except (sfm.NotReconstructed, DataNotFound) as error:
+            raise NotReconstructed("no keypoint was seen twice.")
+    except (NotReconstructed, DataNotFound) as error:
         _write_part(parts, _about(name, files, settings, str(error)))
     else:
         told = {
@@ -71,7 +71,7 @@ def make_part(
 
 
 def _work_folder(name: str, files: Files, parts: Path, settings: PatchSettings) -> Path:
-    """Where a run that was cut off goes on, unless photos or settings are not those it began with."""
+    """Folder in which a run that was cut off goes on, if photos and settings are those it began with."""
     work = parts / f".work-{name}"
     key = json.dumps([files, noted(settings)])
     if not (work / "key.json").exists() or (work / "key.json").read_text(encoding="utf-8") != key:
@@ -82,12 +82,12 @@ def _work_folder(name: str, files: Files, parts: Path, settings: PatchSettings) 
 
 
 def noted(settings: PatchSettings) -> dict[str, Any]:
-    """What a part says it was made with: where regions are elliptic, by which network."""
+    """Settings as a part notes them; where regions are elliptic, with their network."""
     return asdict(settings) | ({"shape_network": fingerprints.files(SHIPPED)[:8]} if settings.elliptic else {})
 
 
 def _about(name: str, files: Files, settings: PatchSettings, skipped: str | None = None) -> dict[str, Any]:
-    """skipped: why."""
+    """Describe a part. skipped: why."""
     return {
         "name": name,
         "settings": noted(settings),
@@ -98,12 +98,12 @@ def _about(name: str, files: Files, settings: PatchSettings, skipped: str | None
     }
 
 
-def _columns(scene: sfm.SiftScene, tracks: correspondence.Tracks) -> dict[str, Array]:
-    """What interest.txt wants of each row: the point as its reference photo sees it."""
+def _columns(scene: Scene, tracks: correspondence.Tracks) -> dict[str, Array]:
+    """Columns of interest.txt: the point of each row as its reference photo sees it."""
     reference = np.searchsorted(tracks.point, tracks.point)  # the first row of the same point
     photo, keypoint = tracks.photo[reference], tracks.keypoint[reference]
     frames = np.stack([scene.photos[p].keypoints.frames[k] for p, k in zip(photo, keypoint, strict=True)])
-    seen = sfm.Keypoints(frames, np.ones(len(frames)))
+    seen = Keypoints(frames, np.ones(len(frames)))
     return {
         "point": tracks.point,
         "image": photo,
@@ -116,7 +116,7 @@ def _columns(scene: sfm.SiftScene, tracks: correspondence.Tracks) -> dict[str, A
     }
 
 
-def _patches(scene: sfm.SiftScene, tracks: correspondence.Tracks, settings: PatchSettings) -> Array:
+def _patches(scene: Scene, tracks: correspondence.Tracks, settings: PatchSettings) -> Array:
     patches = np.empty((len(tracks.point), ubc.TILE, ubc.TILE), np.uint8)
     before, after = (np.floor(settings.elliptic * (tracks.point + step)) for step in (0, 1))
     elliptic = after > before  # of 0.5, every second point
@@ -126,14 +126,14 @@ def _patches(scene: sfm.SiftScene, tracks: correspondence.Tracks, settings: Patc
         image, keypoints = images.read(photo.path), photo.keypoints[tracks.keypoint[rows]]
         if shapes is not None:
             some, frames = keypoints[elliptic[rows]], keypoints.frames.copy()
-            frames[elliptic[rows]] = _turned_alike(shapes(image, some), some).frames
+            frames[elliptic[rows]] = _rotated_like(shapes(image, some), some).frames
             keypoints = Keypoints(frames, keypoints.scores)
         patches[rows] = cut(image, keypoints, ubc.TILE, settings.support)
     return patches
 
 
-def _turned_alike(upright: Keypoints, keypoints: Keypoints) -> Keypoints:
-    """Upright ellipses turned until what lies to the right in the patches of these keypoints does so in theirs."""
+def _rotated_like(upright: Keypoints, keypoints: Keypoints) -> Keypoints:
+    """Rotate upright ellipses until what lies to the right in the patches of these keypoints does so in theirs."""
     shapes, places = np.split(upright.frames, [2], axis=2)
     x, y = np.linalg.solve(shapes, keypoints.frames[:, :, :1])[:, :, 0].T  # to the right, in each ellipse
     return Keypoints(np.concatenate([shapes @ rotations(np.arctan2(y, x)), places], 2), keypoints.scores)
@@ -154,7 +154,7 @@ def _write_part(
 
 
 def write_failed(name: str, folder: Path, parts: Path, settings: PatchSettings, why: str) -> None:
-    """Without its files it does not count as done: the next run tries again."""
+    """Note a failure, without files, so that it does not count as done: the next run tries again."""
     _write_part(parts, {**_about(name, files_of(folder), settings, f"failed: {why}"), "files": None})
 
 
@@ -166,5 +166,5 @@ def photos_of(folder: Path) -> list[Path]:
 
 
 def files_of(folder: Path) -> Files:
-    """Names and contents of the photos: when they change, the scene is made again."""
+    """List names and contents of the photos: when they change, the scene is made again."""
     return [[str(path.relative_to(folder)), fingerprints.photo(path)] for path in photos_of(folder)]

@@ -17,7 +17,7 @@ NAME = 190  # pixels for the names of scenes
 def sheet(
     patch_set: PatchSet, rows: int = 24, columns: int = 8, seed: int = 0, *, title: str = "", scenes: Sequence[str] = ()
 ) -> Array:
-    """Random points with as many of their patches as fit, those of a scene under each other: (H, W, 3) uint8.
+    """Draw random points with as many of their patches as fit, by scene: (H, W, 3) uint8.
 
     scenes: their names, by number. Patches of a hard pair, one that SIFT matching missed, have an amber frame.
     """

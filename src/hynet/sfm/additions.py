@@ -1,4 +1,4 @@
-"""Our features and verified matches into a COLMAP database that someone else made, beside what is in it.
+"""Adding our features and verified matches to a COLMAP database of another program, beside what is in it.
 
 Our keypoints come after theirs, so that rows of theirs stay what they are; the matches of a pair are joined, and
 verified together. Everything is written at once, at the end.
@@ -34,7 +34,7 @@ IN_MEMORY = 64  # photos whose descriptors are held at once
 
 @dataclass(frozen=True)
 class Added:
-    """What came to the database, and which of its photos were left as they are."""
+    """Counts of what was added to the database, and photos that were left as they are."""
 
     photos: int
     keypoints: int
@@ -54,7 +54,7 @@ def add_features(
     ratio: float | None = None,
     progress: Progress = silent,
 ) -> Added:
-    """Features of the photos in a folder that the database names, by their path below the folder.
+    """Add features of the photos in a folder that the database names, by their path below the folder.
 
     features: the file that keeps them, as `hynet extract` writes it; by default beside the database.
     pairs: as in `reconstruct`, but "auto" is all pairs of up to 200 photos, without rounds.
@@ -84,7 +84,7 @@ def add_features(
 
 
 def _left(store: Store, named: Mapping[str, Path]) -> dict[str, str]:
-    """Photos of the database that we leave alone."""
+    """Say which photos of the database are left as they are."""
     left = {}
     for name in store.names:
         if name not in named:

@@ -1,4 +1,4 @@
-"""How far reconstructed cameras are from the true ones: a reconstruction knows neither place, direction nor scale."""
+"""Errors of reconstructed cameras: a reconstruction knows neither place, direction nor scale."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..types import Array
 
 @dataclass(frozen=True)
 class Similarity:
-    """How the true world lies over a reconstructed one."""
+    """Similarity between a reconstructed world and the true one."""
 
     turn: Array  # (3, 3): our world from the true one
     scale: float  # true units for each of ours
@@ -20,13 +20,15 @@ class Similarity:
     true_middle: Array  # (3,) of the true ones
 
     def places(self, ours: Array) -> Array:
-        """Where cameras (V, 3, 4) are in the true world: (V, 3)."""
+        """Places (V, 3) of cameras (V, 3, 4) in the true world."""
         return self.scale * (centres(ours) @ self.turn - self.middle) + self.true_middle
 
 
 def best_similarity(ours: Array, truth: Array) -> Similarity:
-    """Both are (V, 3, 4) cam_from_world. The turn comes from the cameras' rotations, since places on a line leave it
-    open; scale and shift come from their places."""
+    """Fit the similarity of (V, 3, 4) cam_from_world.
+
+    The turn comes from the cameras' rotations, since places on a line leave it open; scale and shift from their places.
+    """
     turns = ours[:, :, :3].transpose(0, 2, 1) @ truth[:, :, :3]  # (V, 3, 3): our world from the true one
     turn = nearest_rotation(turns.sum(0))
     places, true_places = centres(ours) @ turn, centres(truth)
@@ -47,11 +49,11 @@ def camera_errors(ours: Array, truth: Array, over: Similarity | None = None) -> 
 
 
 def centres(cam_from_world: Array) -> Array:
-    """Where the cameras are: (V, 3, 4) -> (V, 3)."""
+    """Places (V, 3) of cameras (V, 3, 4)."""
     return -np.einsum("vji,vj->vi", cam_from_world[:, :, :3], cam_from_world[:, :, 3])
 
 
 def nearest_rotation(matrix: Array) -> Array:
-    """(3, 3) -> (3, 3)."""
+    """Rotation (3, 3) nearest to a matrix (3, 3)."""
     U, _, Vt = np.linalg.svd(matrix)
     return U @ np.diag([1, 1, np.linalg.det(U @ Vt)]) @ Vt

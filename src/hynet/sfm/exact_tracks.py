@@ -1,4 +1,4 @@
-"""A model -> the same, more exactly: of every point, the photos that see it are aligned with one of them.
+"""Refining a model: the photos that see a point are aligned with one of them.
 
 As `matchers.refinement` does for two photos, near the detected places. Everything is then adjusted once more to the
 places so found.
@@ -35,7 +35,7 @@ def exact(
     threads: int,
     progress: Progress = silent,
 ) -> Any:
-    """The model of a folder (a pycolmap.Reconstruction) from photos by name; `database` has its keypoints.
+    """Refine the model of a folder with photos by name: a pycolmap.Reconstruction. `database` has its keypoints.
 
     In a process of its own, which Ctrl-C can end, as for mapping.
     """
@@ -62,7 +62,7 @@ def exact(
 def exact_here(
     folder: Path, out: Path, database: Path, photos: Mapping[str, Path], known_cameras: bool, threads: int
 ) -> None:
-    """The model of one folder, refined, into another; as it is where refining would lose a photo."""
+    """Refine the model of one folder into another; as it is where refining would lose a photo."""
     model = colmap.open_model(folder)
     before = model.num_reg_images()
     with colmap.opened(database) as store:
@@ -75,7 +75,7 @@ def exact_here(
 
 
 def move_keypoints(model: Any, frames: Mapping[str, Array], photos: Mapping[str, Path], scratch: Path) -> int:
-    """To where each shows what its point's reference does; how many were aligned. frames: (N, 2, 3) by photo.
+    """Move keypoints to where they look like their point's reference; count them. frames: (N, 2, 3) by photo.
 
     Every photo is read twice, one at a time: once for what its references show, once to be aligned with others'.
     Keypoints without a size, and those of photos that are gone or have become others, stay where they are.
@@ -108,7 +108,7 @@ def move_keypoints(model: Any, frames: Mapping[str, Array], photos: Mapping[str,
 
 
 def _observations(model: Model, sigmas: Mapping[str, Array]) -> tuple[dict[str, Observed], dict[str, Observed]]:
-    """Photo -> its keypoints that are references of points, and those that are not.
+    """Split the keypoints of each photo into references of points and the others.
 
     The reference of a point is its keypoint of middle size: nothing is aligned across more of a zoom than needed.
     """
@@ -130,7 +130,7 @@ def _observations(model: Model, sigmas: Mapping[str, Array]) -> tuple[dict[str, 
 
 
 def _pyramid(model: Model, name: str, photos: Mapping[str, Path]) -> Pyramid | None:
-    """The photo that the keypoints were detected in; None where it is gone or has become another."""
+    """Read the photo that the keypoints were detected in; None where it is gone or has become another."""
     try:
         image = images.read(photos[name])
         size = next(photo.camera.size for photo in model.photos if photo.name == name)

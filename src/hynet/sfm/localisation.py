@@ -1,4 +1,4 @@
-"""New photos in an existing reconstruction: which of its photos look alike, which of its points are seen, the pose.
+"""Localising new photos in an existing reconstruction: similar photos, the points that are seen, the pose.
 
 here = Map("model/")                    # loaded once
 for photo in queries:
@@ -49,7 +49,7 @@ IN_MEMORY = 64  # photos of the map whose features are kept
 
 @dataclass(frozen=True)
 class Located:
-    """Where a photo was taken, or that it was not taken here."""
+    """Pose of a photo, or the finding that it was not taken here."""
 
     located: bool
     inliers: int  # points of the map seen where they should be
@@ -62,8 +62,8 @@ class Located:
     xy: Array | None = None  # (inliers, 2) keypoints
     projected: Array | None = None  # (inliers, 2) where their points are seen from the pose
 
-    def told(self) -> dict[str, Any]:
-        """As plain JSON values."""
+    def to_dict(self) -> dict[str, Any]:
+        """Convert to plain JSON values."""
         camera = self.camera
         return {
             "located": self.located,
@@ -79,7 +79,7 @@ class Located:
         }
 
     def draw(self, photo: str | Path | Array) -> Array:
-        """The photo with the recognised keypoints and where the map's points are seen. (H, W, 3)."""
+        """Draw the photo with the recognised keypoints and the map's points as seen from the pose. (H, W, 3)."""
         nothing = np.zeros((0, 2))
         said = f"{self.inliers} inliers, confidence {self.confidence:.2f}" if self.located else "not of this place"
         return drawing.reprojections(
@@ -137,7 +137,7 @@ class Map:
         self._features = lru_cache(maxsize=IN_MEMORY)(self._read)
 
     def locate(self, photo: str | Path | Array, camera: str | None = None) -> Located:
-        """One photo, whatever place it shows. camera: its own, in place of the map's rule."""
+        """Localise one photo. camera: its own, in place of the map's rule."""
         features = self._extract(photo)
         alike = self.alike(features)
         rows, points = self._recognised(features, alike)
@@ -159,7 +159,7 @@ class Map:
         return Located(True, inliers, confidence, len(rows), alike, *pose, *kept)
 
     def alike(self, features: Features) -> tuple[str, ...]:
-        """Photos of the map, the most alike first."""
+        """Return photos of the map, the most similar first."""
         if not len(features):
             return ()
         similar = np.argsort(-self._rows @ self._vectors(features.descriptors), kind="stable")[: self._neighbours]
@@ -167,7 +167,7 @@ class Map:
         return tuple(names[row] for row in similar)
 
     def _recognised(self, features: Features, alike: tuple[str, ...]) -> tuple[Array, Array]:
-        """Keypoints and the points of the map that they match, each pair once: (K,) and (K,)."""
+        """Match with similar photos: keypoints and points of the map, each pair once: (K,) and (K,)."""
         pairs = [np.zeros((0, 2), np.int64)]
         for name in alike:
             indices = Consensus()(features, self._features(name)).indices
@@ -196,14 +196,14 @@ class Map:
 
 
 def localize(photo: str | Path | Array, map: str | Path | Map) -> Located:
-    """Where a photo was taken, in the reconstruction in this folder; a Map that is open already serves many photos."""
+    """Localise a photo in the reconstruction in a folder; a Map that is open already serves many photos."""
     return (map if isinstance(map, Map) else Map(map)).locate(photo)
 
 
 def locate_all(
     photos: Sequence[str | Path], here: Map, out: str | Path | None = None, *, progress: Progress = silent
 ) -> dict[str, dict[str, Any]]:
-    """Photos, or folders of them: name -> `Located.told()`, with `why` for those that cannot be read.
+    """Localise photos and folders of them: name -> `Located.to_dict()`, with `why` for those that cannot be read.
 
     out: a folder for NAME.json and a picture of each; what is there, of the same photo and map, is taken from there.
     """
@@ -215,7 +215,7 @@ def locate_all(
             try:
                 told[name] = _noted(here, photo, note)
             except UnreadableImage as error:
-                told[name] = Located(False, 0, 0.0, 0, ()).told() | {"why": str(error)}
+                told[name] = Located(False, 0, 0.0, 0, ()).to_dict() | {"why": str(error)}
             progress(done, len(named), name)
     if told and all("why" in each for each in told.values()):
         raise BadInput(f"none of the {len(told)} photos could be read: {next(iter(told.values()))['why']}")
@@ -223,7 +223,7 @@ def locate_all(
 
 
 def _noted(here: Map, photo: Path, note: Path | None) -> dict[str, Any]:
-    """From the note, where it is of this photo and map; written if it is not there."""
+    """Read the note if it is of this photo and map; otherwise localise the photo and write it."""
     made_from = fingerprints.values([here.fingerprint, fingerprints.photo(photo)])
     if note is not None and note.is_file():
         with suppress(OSError, ValueError, AttributeError):
@@ -231,7 +231,7 @@ def _noted(here: Map, photo: Path, note: Path | None) -> dict[str, Any]:
             if before.pop("made_from", None) == made_from:
                 return before
     found = here.locate(photo)
-    told = found.told()
+    told = found.to_dict()
     if note is not None:
         drawing.save(found.draw(photo), note.with_suffix(".jpg"))
         with atomic_write(note) as file:  # last: it vouches for the picture
@@ -240,13 +240,13 @@ def _noted(here: Map, photo: Path, note: Path | None) -> dict[str, Any]:
 
 
 def _projected(found: AbsolutePose, xyz: Array) -> Array:
-    """(K, 3) in the world -> (K, 2) in our pixels."""
+    """Project points (K, 3) in the world to (K, 2) in our pixels."""
     in_camera = xyz @ found.cam_from_world[:, :3].T + found.cam_from_world[:, 3]
     return found.camera.pixels(in_camera[:, :2] / in_camera[:, 2:])
 
 
 def _features_file(folder: Path, features: str | Path | None) -> Path:
-    """As given, or as photos.json says: a name in the folder, or a path."""
+    """Find the features file as given, or as the note of the model says: a name in the folder, or a path."""
     if features is None:
         try:
             features = folder / json.loads((folder / "photos.json").read_text(encoding="utf-8"))["features"]
@@ -260,7 +260,7 @@ def _features_file(folder: Path, features: str | Path | None) -> Path:
 
 
 def _query_extractor(file: Path, extractor: str | Path | PhotoExtractor | None) -> PhotoExtractor:
-    """What made the map's features, or what was asked for."""
+    """Open the extractor that was asked for, or the one that made the map's features."""
     if extractor is not None:
         return open_extractor(extractor) if isinstance(extractor, str | Path) else extractor
     with open_features(file) as stored:

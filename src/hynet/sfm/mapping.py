@@ -1,4 +1,4 @@
-"""The matches in the database of a run folder -> a COLMAP model, a table and a point cloud there."""
+"""Mapping the matches in the database of a folder: a COLMAP model, a table and a point cloud there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..types import Array, Progress, Table, silent
 from . import colmap
 from .colmap import Funnel, Model, NotReconstructed
 from .exact_tracks import SCRATCH, exact
-from .run_folder import write_json
+from .run_folder import DATABASE, write_json
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Reconstructed:
 
     @classmethod
     def of(cls, model: Model, funnel: Funnel, out: Path, photos: int) -> Reconstructed:
-        """A model and the database behind it, counted."""
+        """Count a model and the database behind it."""
         verified = [count for count in funnel.inliers.values() if count]
         return cls(
             model=str(out),
@@ -56,7 +56,7 @@ class Reconstructed:
         )
 
     def table(self) -> Table:
-        """One row, the photos that could not be read left out."""
+        """Return a table of one row, without the photos that could not be read."""
         columns = [key for key in asdict(self) if key not in ("model", "unreadable")]
         return Table("Reconstruction", columns, {Path(self.model).name: asdict(self)})
 
@@ -65,60 +65,82 @@ def map_folder(
     out: Path,
     photos: Mapping[str, Path],
     unreadable: Mapping[str, str],
+    *,
     mapper: str,
     known_cameras: bool,
     threads: int = 1,
-    progress: Progress = silent,
-    *,
     aligned: Mapping[str, Path] | None = None,
+    progress: Progress = silent,
 ) -> Reconstructed:
-    """From disk, where the model there was made from the same matches.
+    """Map the matches in the database of a folder and refine the model; a step whose result is there is skipped.
 
     aligned: photos with which the model is refined once it is mapped and written; None: it is not.
     """
+    progress(0, len(photos) - len(unreadable), "mapping")
     shutil.rmtree(out / SCRATCH, ignore_errors=True)  # of a run that was killed while it refined
-    funnel = colmap.read_funnel(out / "database.db")
-    mapped_from = _digest(funnel, mapper, known_cameras)
-    made_from = mapped_from if aligned is None else f"{mapped_from}, refined"
-    there = _earlier_table(out / "table.json") if all((out / name).exists() for name in colmap.MODEL_FILES) else {}
-    known_as = there.pop("made_from", None)
-    if known_as == made_from:
-        return Reconstructed(**{**there, "model": str(out), "photos": len(photos), "unreadable": dict(unreadable)})
+    folder = _ModelFolder(out, photos, unreadable, colmap.read_funnel(out / DATABASE))
+    mapped = folder.stamp_of(mapper, known_cameras)
+    wanted = mapped if aligned is None else f"{mapped}, refined"
+    if folder.stamp not in (mapped, wanted):
+        folder.write(_mapped(out, mapper, known_cameras, threads, folder.funnel, progress), mapped)
+    if folder.stamp != wanted and aligned is not None:
+        cameras: Any = {"known_cameras": known_cameras, "threads": threads, "progress": progress}
+        folder.write(exact(out, out / DATABASE, aligned, **cameras), wanted)
+    return folder.reconstructed()
 
-    def write(model: Any, made_from: str) -> Reconstructed:
+
+@dataclass(frozen=True)
+class _ModelFolder:
+    """The files of a model and the table that vouches for them, with a stamp that says what they were made from."""
+
+    out: Path
+    photos: Mapping[str, Path]
+    unreadable: Mapping[str, str]
+    funnel: Funnel
+
+    def stamp_of(self, mapper: str, known_cameras: bool) -> str:
+        """Return the stamp of a model of these matches."""
+        pairs = sorted((*pair, count, self.funnel.inliers[pair]) for pair, count in self.funnel.matches.items())
+        return fingerprints.values([list(self.funnel.keypoints.items()), pairs, mapper, known_cameras])
+
+    @property
+    def stamp(self) -> str | None:
+        """The stamp of the model that is there; None where one is missing or was cut short."""
+        return self._table().get("made_from")
+
+    def reconstructed(self) -> Reconstructed:
+        """Return the model that is there, in numbers."""
+        table = {name: value for name, value in self._table().items() if name != "made_from"}
+        here = {"model": str(self.out), "photos": len(self.photos), "unreadable": dict(self.unreadable)}
+        return Reconstructed(**table | here)
+
+    def write(self, model: Any, stamp: str) -> None:
+        """Write a model, its points in the colours of the photos, and its table."""
         arrays = colmap.as_arrays(model)
-        done = replace(Reconstructed.of(arrays, funnel, out, len(photos)), unreadable=dict(unreadable))
-        (out / "table.json").unlink(missing_ok=True)  # killed in between, it would vouch for files of two models
-        colmap.write_model(model, out, _colours(arrays, photos))
-        with atomic_write(out / "table.md") as file:
-            file.write_text(done.table().markdown() + "\n", encoding="utf-8")
-        write_json(out / "table.json", {**asdict(done), "made_from": made_from})  # last: it vouches for the rest
-        return done
-
-    if aligned is None or known_as != mapped_from:
-        done = write(_mapped(out, mapper, known_cameras, threads, funnel, progress), mapped_from)
-    if aligned is not None:
-        refined = exact(
-            out, out / "database.db", aligned, known_cameras=known_cameras, threads=threads, progress=progress
+        done = replace(
+            Reconstructed.of(arrays, self.funnel, self.out, len(self.photos)), unreadable=dict(self.unreadable)
         )
-        done = write(refined, made_from)
-    return done
+        (self.out / "table.json").unlink(missing_ok=True)  # killed in between, it would vouch for files of two models
+        colmap.write_model(model, self.out, _colours(arrays, self.photos))
+        with atomic_write(self.out / "table.md") as file:
+            file.write_text(done.table().markdown() + "\n", encoding="utf-8")
+        write_json(self.out / "table.json", {**asdict(done), "made_from": stamp})  # last: it vouches for the rest
 
-
-def _earlier_table(path: Path) -> dict[str, Any]:
-    """What the table of an earlier run says; one that was cut short says nothing, and the model is made again."""
-    try:
-        told = json.loads(path.read_text(encoding="utf-8"))
+    def _table(self) -> dict[str, Any]:
+        if not all((self.out / name).exists() for name in colmap.MODEL_FILES):
+            return {}
+        try:
+            table = json.loads((self.out / "table.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
         names = {each.name for each in fields(Reconstructed)}
-        return told if isinstance(told, dict) and told.keys() - {"made_from"} == names else {}
-    except (OSError, ValueError, RecursionError):
-        return {}
+        return table if isinstance(table, dict) and table.keys() == names | {"made_from"} else {}
 
 
 def _mapped(out: Path, mapper: str, known_cameras: bool, threads: int, funnel: Funnel, progress: Progress) -> Any:
-    """Points that only two photos see are left out, as COLMAP does, except where nothing can be mapped without."""
+    """Map without points that only two photos see, as COLMAP does, except where nothing can be mapped otherwise."""
     asked = colmap.MappingTask(known_cameras=known_cameras, adjusted=True, threads=threads)
-    photos, database = len(funnel.keypoints), out / "database.db"
+    photos, database = len(funnel.keypoints), out / DATABASE
     try:
         try:
             return colmap.map_photos(database, mapper, asked, photos=photos, progress=progress)
@@ -132,11 +154,6 @@ def _mapped(out: Path, mapper: str, known_cameras: bool, threads: int, funnel: F
             f"spot only: {verified} of {len(funnel.matches)} pairs agree on a geometry; `hynet doctor {out}` says "
             "more."
         ) from None
-
-
-def _digest(funnel: Funnel, mapper: str, known_cameras: bool) -> str:
-    pairs = sorted((*pair, count, funnel.inliers[pair]) for pair, count in funnel.matches.items())
-    return fingerprints.values([list(funnel.keypoints.items()), pairs, mapper, known_cameras])
 
 
 def _colours(model: Model, photos: Mapping[str, Path]) -> Array:

@@ -1,4 +1,4 @@
-"""Pairs of photos -> matches and the geometries they agree on, in COLMAP's database. Pairs that are there are kept."""
+"""Matching pairs of photos into COLMAP's database, with their geometries. Pairs that are there are kept."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MatchedView:
 
 @dataclass(frozen=True)
 class MatchTask:
-    """What workers need to know besides the pairs."""
+    """Context of a batch of pairs."""
 
     features: Path
     matcher: Matcher
@@ -52,7 +52,7 @@ class MatchTask:
 
 @dataclass(frozen=True)
 class CameraPair:
-    """Two photos and their cameras, which are COLMAP's."""
+    """Two photos with their cameras, which are COLMAP's."""
 
     first: str
     second: str
@@ -71,10 +71,10 @@ def match_all(
     cluster: Pool | None = None,
     progress: Progress = silent,
 ) -> None:
-    """Matches of all pairs, verified by COLMAP; `file` holds the features.
+    """Store matches of all pairs, verified by COLMAP; `file` holds the features.
 
     matched: matches that were found before, in place of our own.
-    cluster: who matches and verifies, in place of our threads.
+    cluster: matches and verifies in place of our threads.
     """
     there = store.pairs()
     square = {name: k // NEAR for k, name in enumerate(store.names)}
@@ -104,19 +104,18 @@ def match_all(
 def _by_cluster(
     cluster: Pool, store: Store, file: Path, todo: Sequence[tuple[str, str]], matcher: Matcher
 ) -> Iterator[tuple[tuple[str, str], Array, Any]]:
-    """Each pair, its matches and their geometry; a pair that no worker survives has none."""
+    """Yield each pair, its matches and their geometry; a pair that no worker survives has none."""
     cameras = lru_cache(maxsize=8 * NEAR)(lambda name: store.verifiable(name).camera)
-    places = iter(range(0, len(todo), TOGETHER))
-
-    def source() -> Batch | None:
-        start = next(places, None)
-        if start is None:
-            return None
-        some = todo[start : start + TOGETHER]
-        items = tuple(CameraPair(first, second, cameras(first), cameras(second)) for first, second in some)
-        return Batch(f"{__name__}:match_batch", MatchTask(file.absolute(), matcher), items, PAIR_SECONDS)
-
-    for batch, result in run_batches(cluster, source):
+    batches = (
+        Batch(
+            f"{__name__}:match_batch",
+            MatchTask(file.absolute(), matcher),
+            tuple(CameraPair(*pair, cameras(pair[0]), cameras(pair[1])) for pair in todo[start : start + TOGETHER]),
+            PAIR_SECONDS,
+        )
+        for start in range(0, len(todo), TOGETHER)
+    )
+    for batch, result in run_batches(cluster, lambda: next(batches, None)):
         if isinstance(result, Failed):
             pair = batch.items[0]
             _LOG.info("%s and %s cannot be matched: %s", pair.first, pair.second, result.why)
@@ -126,10 +125,10 @@ def _by_cluster(
 
 
 def match_batch(task: MatchTask, pairs: Sequence[CameraPair]) -> list[tuple[Array, Any]]:
-    """In a worker: matches (K, 2) uint32 and COLMAP's geometry of each pair."""
+    """Return matches (K, 2) uint32 and COLMAP's geometry of each pair; called in a worker."""
     results, seen = [], stamp(task.features)
     for pair in one_by_one(pairs):
-        a, b = _read(task.features, seen, pair.first), _read(task.features, seen, pair.second)
+        a, b = read_again(task.features, seen, pair.first), read_again(task.features, seen, pair.second)
         found = task.matcher(a, b).indices
         first, second = verifiable(pair.camera, a.keypoints.frames), verifiable(pair.other_camera, b.keypoints.frames)
         results.append((found.astype(np.uint32), verify_pair(first, second, found)))
@@ -137,8 +136,8 @@ def match_batch(task: MatchTask, pairs: Sequence[CameraPair]) -> list[tuple[Arra
 
 
 @lru_cache(maxsize=2 * NEAR)
-def _read(features: Path, seen: tuple[int, ...], name: str) -> Features:
-    """seen: the stamp of the features, since a worker may outlive them."""
+def read_again(features: Path, seen: tuple[int, ...], name: str) -> Features:
+    """Read features, from memory if they were read before with this stamp; a worker may outlive a file."""
     return unit_features(read_h5(features, name))
 
 
@@ -150,12 +149,12 @@ def _view(store: Store, file: Path, name: str) -> MatchedView:
 
 
 def _one_thread_a_product() -> AbstractContextManager[Any]:
-    """Two pairs at once on two cores take half the time of one after the other with two threads each."""
+    """Limit BLAS: two pairs at once on two cores take half the time of one after the other with two threads each."""
     return need("threadpoolctl", "sfm", "reconstruction").threadpool_limits(1, "blas")
 
 
 def _at_once(work: Iterable[tuple[Key, Callable[[], Value]]], threads: int) -> Iterator[tuple[Key, Value]]:
-    """What each piece of work gives, in their order; never many ahead of the reader."""
+    """Yield the result of each piece of work, in order; never many ahead of the reader."""
     waiting: deque[tuple[Key, Future[Value]]] = deque()
     pool = ThreadPoolExecutor(threads)
     try:

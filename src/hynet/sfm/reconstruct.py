@@ -8,39 +8,40 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from .. import images
 from ..errors import BadData, BadInput, DataNotFound, choose
-from ..features.addresses import find_masks, name_photos
 from ..features.folder import extract_all, extract_collection
-from ..features.hloc_file import FeaturesFile, are_features, h5_identities, h5_names, read_h5
-from ..features.settings import FeatureSettings
+from ..features.hloc_file import are_features, h5_identities, h5_names, read_h5
+from ..features.settings import FeatureOptions, FeatureSettings, with_options
 from ..matching.consensus import Consensus
-from ..matching.hloc_matches import MatchesFile
-from ..matching.nearest import Nearest, check_ratio
+from ..matching.nearest import Nearest
 from ..runtime import fingerprints
 from ..runtime.files import as_path, make_folder
 from ..runtime.locks import exclusive_lock
 from ..runtime.long_runs import note_what_is_kept
 from ..runtime.machine import cores
 from ..runtime.pool import Pool
-from ..types import Progress, silent
+from ..types import Array, Progress, silent
 from . import colmap
 from . import pairs as pairing
 from .colmap import NotReconstructed, Store
+from .inputs import KEYPOINTS, Inputs
 from .mapping import Reconstructed, map_folder
 from .matches import match_all
-from .rounds import ALL_PAIRS, match_in_rounds
-from .run_folder import check_described, check_photos, note_of_run, write_json
+from .pairs import ALL_PAIRS, match_in_rounds
+from .run_folder import DATABASE, NOTE, RunNote, write_json
 
 _LOG = logging.getLogger(__name__)
 
-KEYPOINTS = 4096  # per photo, by default
+DEFAULTS = FeatureSettings(max_keypoints=KEYPOINTS)
 
 
+@with_options(FeatureSettings)
 def reconstruct(
     photos: str | Path,
     out: str | Path,
@@ -58,183 +59,108 @@ def reconstruct(
     cluster: Pool | None = None,
     overwrite: bool = False,
     progress: Progress = silent,
+    **options: Unpack[FeatureOptions],
 ) -> Reconstructed:
-    """Photos in a folder -> a COLMAP model in the folder `out`.
+    """Reconstruct a COLMAP model in the folder `out` from the photos in a folder.
 
-    settings: how features are made; `features`: a file of them in hloc's layout instead, as is a settings.extractor
-        that is such a file.
-    matches: a file of anyone's matches between those features in hloc's layout, instead of our own matching.
+    settings: options of features as one value, 4096 keypoints a photo by default.
+    features: a file of features in hloc's layout from any program, in place of detector and model.
+    matches: a file of matches between those features in hloc's layout from any program, in place of our own.
     pairs: "auto" (all pairs of up to 50 photos, rounds for up to 200, retrieval beyond), "exhaustive", "retrieval",
-        "sequence" or a file.
-        With `matches`: those that are in that file, too.
+        "sequence" or a file. With `matches`: those that are in that file, too.
     ratio: of a ratio test; None: matches are kept that are probably right (the matcher "consensus"), or, of keypoints
         without size, mutual ones.
     camera: "auto" (by EXIF), "shared" (one for all photos of a size), or a known one such as "PINHOLE,fx,fy,cx,cy", of
         all photos or of each by its name.
-    mapper_threads: more than one map large scenes faster, but the same matches then give now this model, now another.
+    mapper_threads: more than one map large scenes faster, but are not deterministic.
     refine: locate the keypoints of the model more exactly, by aligning the photos that see a point.
     jobs: processes that describe and threads that match; 0 means one per core.
-    cluster: who describes and matches in their place (runtime/cluster); the features are then a collection.
+    cluster: describes and matches in their place; the features are then a collection.
     overwrite: make the model anew where `out` has one made with other settings or photos, instead of refusing.
     """
     out = images.home(as_path(out, "the folder for the model"))
-    photos = images.home(as_path(photos, "the folder of the photos"))
     colmap.pycolmap()  # a missing package is told before anything is read
-    named = name_photos(_folder(photos))
-    _check(named, pairs, camera, mapper)
-    settings = settings or FeatureSettings(max_keypoints=KEYPOINTS)
-    if not isinstance(settings, FeatureSettings):
-        raise BadInput(f"settings must be hynet.features.settings.FeatureSettings, got {type(settings).__name__}.")
-    check_ratio(ratio)
+    inputs = Inputs.read(photos, (settings or DEFAULTS).replace(**options), features, matches, ratio, camera)
+    _check(inputs, pairs, mapper, mapper_threads, jobs)
+    jobs = jobs or len(cores())
+    with exclusive_lock(make_folder(out)), note_what_is_kept(out):
+        found = _extract(inputs, out, jobs, cluster, overwrite, progress)
+        with colmap.opened(out / DATABASE) as store:
+            _add_photos(store, found, camera, progress)
+            _match(store, found, inputs, pairs, jobs, cluster, progress)
+        known, aligned = camera not in ("auto", "shared"), inputs.aligned(found.photos) if refine else None
+        how: Any = {"mapper": mapper, "threads": mapper_threads, "known_cameras": known, "progress": progress}
+        return map_folder(out, inputs.photos, found.unreadable, aligned=aligned, **how)
+
+
+@dataclass(frozen=True)
+class Described:
+    """Photos with features, and the file of these."""
+
+    file: Path
+    photos: Mapping[str, Path]
+    unreadable: Mapping[str, str]  # name -> why
+
+    def descriptors(self, name: str) -> Array:
+        """(N, D) descriptors of a photo."""
+        return read_h5(self.file, name).descriptors
+
+
+def _check(inputs: Inputs, pairs: str, mapper: str, mapper_threads: int, jobs: int) -> None:
+    """Refuse what would fail after hours."""
+    pairing.check(pairs, inputs.photos)
+    choose(colmap.MAPPERS, mapper, "mapper")
     if mapper_threads < 1:
         raise BadInput(f"the mapper needs at least 1 thread, got {mapper_threads}.")
     if jobs < 0:
         raise BadInput(f"the jobs must be at least 1, or 0 for one per core, got {jobs}.")
-    if features is not None:
-        _check_unused(settings, features)
-    extract = settings.open_extractor() if features is None else None
-    if isinstance(extract, FeaturesFile):
-        features, extract = extract.path, None
-    matched = None if matches is None else _open_matches(matches, named, features, ratio)
-    jobs = jobs or len(cores())
-    ours = out / ("features.h5" if cluster is None else "features")
-    file = ours if features is None else Path(features)
-    masks = find_masks(settings.mask, named) if features is None else {}
-    with exclusive_lock(make_folder(out)), note_what_is_kept(out):
-        note = note_of_run(out, Path(photos), file, _options(settings, features, matches, ratio, camera), overwrite)
-        contents = {}
-        for count, (name, photo) in enumerate(named.items(), start=1):
-            contents[name] = fingerprints.photo(photo, masks.get(name))
-            progress(count, len(named), "checking")
-        check_photos(out, contents, overwrite)
-        if extract is None:
-            unreadable = _missing(named, file)
-        elif cluster is not None:
-            collected = extract_collection(
-                [photos], file, settings, cluster=cluster, overwrite=overwrite, progress=progress
-            )
-            unreadable = _enough(len(named), {**collected.unreadable, **collected.quarantined})
-        else:
-            done = extract_all(
-                photos, file, settings, jobs=jobs, extract=extract, overwrite=overwrite, progress=progress
-            )
-            unreadable = _enough(len(named), done.unreadable)
-        readable = {name: named[name] for name in named if name not in unreadable}
-        known = h5_identities(file)
-        described = {name: known[name] for name in readable}
-        check_described(out, described, overwrite)
-        seen = {name: contents[name] for name in readable}
-        write_json(out / "photos.json", {**note, "unreadable": unreadable, "contents": seen, "described": described})
-        with colmap.opened(out / "database.db") as store:
-            _add_photos(store, readable, file, camera, progress)
-            match = partial(
-                match_all,
-                store,
-                file,
-                matcher=Consensus(rounded=True) if ratio is None else Nearest(ratio),
-                threads=jobs,
-                matched=matched,
-                cluster=cluster,
-                progress=progress,
-            )
-            if pairs == "auto" and matched is None and ALL_PAIRS < len(store.names) <= pairing.EXHAUSTIVE:
-                match_in_rounds(store, lambda name: read_h5(file, name).descriptors, match, progress)
-            else:
-                chosen = _chosen_pairs(pairs, store, file, matched, progress)
-                _LOG.info("matching %d pairs of %d photos", len(chosen), len(store.names))
-                match(chosen)
-        progress(0, len(readable), "mapping")
-        known_cameras = camera not in ("auto", "shared")
-        # Of photos that EXIF turns, other programs may have detected keypoints as they lie.
-        aligned = {name: photo for name, photo in readable.items() if features is None or not images.is_turned(photo)}
-        return map_folder(
-            out, named, unreadable, mapper, known_cameras, mapper_threads, progress, aligned=aligned if refine else None
-        )
 
 
-# --- At the door ---
-
-
-def _folder(photos: str | Path) -> Path:
-    if not Path(photos).is_dir():
-        raise DataNotFound(f"no folder {photos}; give the folder that holds the photos.")
-    return Path(photos)
-
-
-def _check(photos: Mapping[str, Path], pairs: str, camera: str | Mapping[str, str], mapper: str) -> None:
-    """What would fail after hours is told at once."""
-    if len(photos) < 2:
-        raise NotReconstructed("one photo is not enough; a reconstruction needs two or more that overlap.")
-    pairing.check(pairs, photos)
-    choose(colmap.MAPPERS, mapper, "mapper")
-    if isinstance(camera, Mapping) and (without := next((name for name in photos if name not in camera), None)):
-        raise BadInput(f"no camera of {without} is given; give one of each photo, by its name.")
-    for each in camera.values() if isinstance(camera, Mapping) else [camera]:
-        if each not in ("auto", "shared"):
-            colmap.parse_camera(each, (1, 1))
-        elif isinstance(camera, Mapping):
-            raise BadInput(
-                f"{each!r} is for all photos; give a known camera of each, or {each!r} in place of them all."
-            )
-
-
-def _check_unused(settings: FeatureSettings, features: str | Path) -> None:
-    """What is asked of features that are there already would be ignored."""
-    if settings.extractor is not None:
-        raise BadInput(f"{features} and the extractor {settings.extractor} both give features; leave one of them out.")
-    asked = settings.asked_of_patchwise()
-    asked += ["max-keypoints"] if settings.max_keypoints not in (KEYPOINTS, FeatureSettings.max_keypoints) else []
-    asked += ["mask"] if settings.mask else []
-    if asked:
-        raise BadInput(f"{features} holds features that are made already; leave out {', '.join(asked)}, or the file.")
-
-
-def _open_matches(
-    matches: str | Path, photos: Mapping[str, Path], features: str | Path | None, ratio: float | None
-) -> MatchesFile:
-    if features is None:
-        raise BadInput("matches are pairs of rows of a features file; give that file as the features, too.")
-    if ratio is not None:
-        raise BadInput("the ratio test is for matches of our own; leave out the ratio, or the matches.")
-    return MatchesFile(matches, photos.keys())
-
-
-def _options(
-    settings: FeatureSettings,
-    features: str | Path | None,
-    matches: str | Path | None,
-    ratio: float | None,
-    camera: str | Mapping[str, str],
-) -> dict[str, Any]:
-    """What matches depend on, by the names of the command's options, for who runs it again."""
-    matched_with: dict[str, Any] = {"ratio": ratio, "camera": camera if isinstance(camera, str) else dict(camera)}
-    if matches is not None:
-        matched_with["matches"] = str(Path(matches).resolve())
-        matched_with["matches_content"] = fingerprints.content(Path(matches))[:16]
-    if features is not None:
-        return matched_with
-    if settings.patchwise:
-        made_with: dict[str, Any] = {"detector": settings.detector, "model": settings.model}
-        made_with |= {} if settings.shape in ("auto", "none") else {"shape": settings.shape}
-        made_with |= {} if settings.orientation == "auto" else {"orientation": settings.orientation}
+def _extract(
+    inputs: Inputs, out: Path, jobs: int, cluster: Pool | None, overwrite: bool, progress: Progress
+) -> Described:
+    """Make the features where they are not there yet, and note what the model is made of."""
+    note = RunNote(out, overwrite)
+    file = inputs.file or out / ("features.h5" if cluster is None else "features")
+    named = file.name if file.parent == out else str(file.resolve())  # then the folder may be moved
+    note.check_settings(inputs.noted, named)
+    contents = {}
+    for count, (name, photo) in enumerate(inputs.photos.items(), start=1):
+        contents[name] = fingerprints.photo(photo, inputs.masks.get(name))
+        progress(count, len(inputs.photos), "checking")
+    note.check_photos(contents)
+    how: Any = {"overwrite": overwrite, "progress": progress}
+    if inputs.extract is None:
+        unreadable = _without_features(inputs.photos, file)
     else:
-        made_with = {"extractor": settings.extractor}
-    return made_with | {"max_keypoints": settings.max_keypoints} | matched_with
-
-
-# --- Features and pairs ---
-
-
-def _enough(count: int, unreadable: Mapping[str, str]) -> dict[str, str]:
-    """Which photos could not be read, and why, if that leaves two."""
-    if count - len(unreadable) < 2:
+        if cluster is not None:
+            done = extract_collection([inputs.folder], file, inputs.settings, cluster=cluster, **how)
+        else:
+            done = extract_all(inputs.folder, file, inputs.settings, jobs=jobs, extract=inputs.extract, **how)
+        unreadable = {**done.unreadable, **done.quarantined}
+    readable = {name: photo for name, photo in inputs.photos.items() if name not in unreadable}
+    if len(readable) < 2:
         why = next(iter(unreadable.values()))
         raise NotReconstructed(f"only one photo can be read, and a reconstruction needs two: {why}")
-    return dict(unreadable)
+    known = h5_identities(file)
+    described = {name: known[name] for name in readable}
+    note.check_described(described)
+    write_json(
+        out / NOTE,
+        {
+            "photos": str(inputs.folder.resolve()),
+            "features": named,
+            "settings": dict(inputs.noted),
+            "unreadable": unreadable,
+            "contents": {name: contents[name] for name in readable},
+            "described": described,
+        },
+    )
+    return Described(file, readable, unreadable)
 
 
-def _missing(photos: Mapping[str, Path], file: Path) -> dict[str, str]:
-    """Which photos a features file does not know."""
+def _without_features(photos: Mapping[str, Path], file: Path) -> dict[str, str]:
+    """Say which photos a features file does not hold."""
     if not are_features(file):
         raise DataNotFound(f"no features file {file}; `hynet extract` makes one.")
     known = set(h5_names(file))
@@ -247,45 +173,57 @@ def _missing(photos: Mapping[str, Path], file: Path) -> dict[str, str]:
     return missing
 
 
-def _add_photos(
-    store: Store, photos: Mapping[str, Path], file: Path, camera: str | Mapping[str, str], progress: Progress
-) -> None:
-    """Those that are not there yet, all at once, so that a killed run cannot change their order."""
+def _add_photos(store: Store, found: Described, camera: str | Mapping[str, str], progress: Progress) -> None:
+    """Store the photos that are new, all at once, so that a killed run cannot change their order."""
     known = set(store.names)
-    new = [name for name in photos if name not in known]
-    width = read_h5(file, next(iter(photos))).descriptors.shape[1]
+    new = [name for name in found.photos if name not in known]
+    width = found.descriptors(next(iter(found.photos))).shape[1]
     cameras = store.cameras()
-    alike = {each: number for number, each in cameras.items()}  # of one size and EXIF focal length
+    same = {each: number for number, each in cameras.items()}  # of one size and EXIF focal length
     of_size = {each.size: number for number, each in cameras.items()}
     with store.transaction():
         for count, name in enumerate(new, start=1):
             progress(count, len(new), "storing keypoints")
-            features = read_h5(file, name, photos[name])
+            features = read_h5(found.file, name, found.photos[name])
             if features.descriptors.shape[1] != width:
-                raise BadData(f"{file} holds descriptors of sizes {width} and {features.descriptors.shape[1]}.")
+                raise BadData(f"{found.file} holds descriptors of sizes {width} and {features.descriptors.shape[1]}.")
             asked = camera[name] if isinstance(camera, Mapping) else camera
-            seen_with = _camera(asked, features.image_size, photos[name])
+            if asked in ("auto", "shared"):
+                seen_with = colmap.guess_camera(features.image_size, found.photos[name])
+            else:
+                seen_with = colmap.parse_camera(asked, features.image_size)
             if camera == "shared":
                 number = of_size.get(seen_with.size)
             else:
-                number = alike.get(seen_with) if seen_with.known_focal else None
+                number = same.get(seen_with) if seen_with.known_focal else None
             if number is None:
-                number = alike[seen_with] = of_size[seen_with.size] = store.add_camera(seen_with)
+                number = same[seen_with] = of_size[seen_with.size] = store.add_camera(seen_with)
             store.add_photo(name, number, features.keypoints.frames)
 
 
-def _chosen_pairs(
-    pairs: str, store: Store, file: Path, matched: MatchesFile | None, progress: Progress
-) -> list[tuple[str, str]]:
-    """The earlier photo first; only those that were matched, where matches are given."""
+def _match(
+    store: Store, found: Described, inputs: Inputs, pairs: str, jobs: int, cluster: Pool | None, progress: Progress
+) -> None:
+    """Match in rounds, or the chosen pairs, the earlier photo first; only pairs in the given matches, if any."""
+    matched, ratio = inputs.matched, inputs.noted["ratio"]
+    match = partial(
+        match_all,
+        store,
+        found.file,
+        matcher=Consensus(rounded=True) if ratio is None else Nearest(ratio),
+        threads=jobs,
+        matched=matched,
+        cluster=cluster,
+        progress=progress,
+    )
+    if pairs == "auto" and matched is None and ALL_PAIRS < len(store.names) <= pairing.EXHAUSTIVE:
+        match_in_rounds(store, found.descriptors, match, progress)
+        return
     if matched is not None and pairs == "auto":
         known = set(store.names)
-        return pairing.each_once((pair for pair in matched.pairs() if known.issuperset(pair)), store.names)
-    chosen = pairing.choose_pairs(pairs, store.names, lambda name: read_h5(file, name).descriptors, progress)
-    return chosen if matched is None else [pair for pair in chosen if pair in matched]
-
-
-def _camera(camera: str, size: tuple[int, int], photo: Path) -> colmap.Camera:
-    if camera in ("auto", "shared"):
-        return colmap.guess_camera(size, photo)
-    return colmap.parse_camera(camera, size)
+        chosen = pairing.each_once((pair for pair in matched.pairs() if known.issuperset(pair)), store.names)
+    else:
+        chosen = pairing.choose_pairs(pairs, store.names, found.descriptors, progress)
+        chosen = chosen if matched is None else [pair for pair in chosen if pair in matched]
+    _LOG.info("matching %d pairs of %d photos", len(chosen), len(store.names))
+    match(chosen)

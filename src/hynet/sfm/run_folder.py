@@ -1,4 +1,4 @@
-"""The notes in the folder of a reconstruction: what it was made from and how, so that a run can be taken up again."""
+"""The note in the folder of a reconstruction: what it was made from and how, so that a run can go on."""
 
 from __future__ import annotations
 
@@ -12,105 +12,72 @@ from ..runtime import fingerprints
 from ..runtime.files import atomic_write
 from .colmap import MODEL_FILES
 
+NOTE = "photos.json"
+DATABASE = "database.db"
+MADE = ("table.json", "table.md", "points.ply", *MODEL_FILES, DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", NOTE)
 
-def note_of_run(
-    out: Path, photos: Path, features: Path, settings: Mapping[str, Any], overwrite: bool
-) -> dict[str, Any]:
-    """What photos.json will say. Matches of an earlier run are taken up only if they were made alike."""
-    inside = features.parent == out  # then the folder may be moved
-    note = {
-        "photos": str(photos.resolve()),
-        "features": features.name if inside else str(features.resolve()),
-        "settings": dict(settings),
-    }
-    before = earlier_note(out)
-    if before and (changed := fingerprints.difference(_made_with(before), _made_with(_as_noted(note, before)))):
-        if not overwrite:
-            raise BadInput(f"{out} was made with other settings ({changed}); choose another folder, or --overwrite.")
-        clear(out)
+
+class RunNote:
+    """What an earlier run in this folder was made from; what differs now is refused, or replaced with `overwrite`."""
+
+    def __init__(self, out: Path, overwrite: bool) -> None:
+        self._out, self._overwrite = out, overwrite
+        self._before = read_note(out)
+        if self._before and not self._before.keys() >= {"features", "settings", "contents", "described"}:
+            raise BadData(f"{out / NOTE} is of another program or version; choose another folder, or delete it.")
+
+    def check_settings(self, settings: Mapping[str, Any], features: str) -> None:
+        """Refuse other settings; of matches their content counts, wherever the file lies."""
+        now, before = ({**each, "matches": None} for each in (settings, self._before.get("settings", {})))
+        now["features"], before["features"] = features, self._before.get("features")
+        if self._before and (changed := fingerprints.difference(before, now)):
+            self._refuse(f"was made with other settings ({changed})")
+
+    def check_photos(self, contents: Mapping[str, str | None]) -> None:
+        """Refuse other photos: a model keeps what it saw of those that are in it already."""
+        for name, before in self._before.get("contents", {}).items():
+            if name not in contents:
+                self._refuse(f"also holds {name}, which is not in the folder")
+            elif contents[name] != before:
+                self._refuse(f"was made from another photo {name}, or with another mask")
+
+    def check_described(self, described: Mapping[str, str]) -> None:
+        """Refuse other features of the same photos: the matches of a model name their rows."""
+        for name, before in self._before.get("described", {}).items():
+            if described.get(name, before) != before:
+                self._refuse(f"was made of other features of {name}")
+
+    def _refuse(self, why: str) -> None:
+        if not self._overwrite:
+            raise BadInput(f"{self._out} {why}; choose another --out, or --overwrite.")
+        for name in MADE:  # the note goes last
+            (self._out / name).unlink(missing_ok=True)
+        self._before = {}
+
+
+def read_note(out: Path) -> dict[str, Any]:
+    """Read the note of a run; empty where there is none."""
+    try:
+        note = json.loads((out / NOTE).read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except ValueError:
+        note = None
+    if not isinstance(note, dict):
+        raise BadData(f"{out / NOTE} is of another program or version; choose another folder, or delete it.")
     return note
 
 
-def _as_noted(note: dict[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
-    """As earlier versions would have put it: without shape and orientation, of which the features file knows."""
-    if before["described"]:
-        return note
-    settings = {name: value for name, value in note["settings"].items() if name not in ("shape", "orientation")}
-    return {**note, "settings": settings}
-
-
-def _made_with(note: Mapping[str, Any]) -> dict[str, Any]:
-    """What must stay the same; of matches their content, wherever the file lies."""
-    settings = {name: value for name, value in note["settings"].items() if name != "matches"}
-    if "matches" in note["settings"]:  # earlier versions noted both in one
-        settings.setdefault("matches_content", note["settings"]["matches"].split()[-1])
-    return {**settings, "features": note["features"]}
-
-
-def clear(out: Path) -> None:
-    """What an earlier run made of its features, for one that is made otherwise; the note goes last."""
-    for name in (
-        "table.json",
-        "table.md",
-        "points.ply",
-        *MODEL_FILES,
-        *(f"database.db{end}" for end in ("", "-wal", "-shm")),
-        "photos.json",
-    ):
-        (out / name).unlink(missing_ok=True)
-
-
-def earlier_note(out: Path) -> dict[str, Any]:
-    """What photos.json says of an earlier run; nothing where there was none."""
-    try:
-        told = json.loads((out / "photos.json").read_text(encoding="utf-8"))
-        before = {key: told[key] for key in ("features", "settings", "contents")}
-        return before | {"described": dict(told.get("described", {}))}  # which earlier versions did not note
-    except FileNotFoundError:
-        return {}
-    except (ValueError, KeyError, TypeError):
-        raise BadData(
-            f"{out}/photos.json is of another program or version; choose another folder, or delete it."
-        ) from None
-
-
 def folder_of_photos(out: Path) -> Path | None:
-    """Where the photos of a model are, if photos.json says it and they still are."""
+    """The photos of a model, if its note names their folder and it still is there."""
     try:
-        folder = Path(json.loads((out / "photos.json").read_text(encoding="utf-8"))["photos"])
+        folder = Path(read_note(out)["photos"])
         return folder if folder.is_dir() else None
-    except (OSError, ValueError, KeyError, TypeError):
+    except (BadData, OSError, KeyError, TypeError):
         return None
 
 
-def check_photos(out: Path, contents: Mapping[str, str | None], overwrite: bool) -> None:
-    """Those that are in the model already must still be there, and the same: it keeps what it saw of them."""
-    for name, before in earlier_note(out).get("contents", {}).items():
-        if contents.get(name) == before and name in contents:
-            continue
-        if overwrite:
-            clear(out)
-            return
-        if name not in contents:
-            raise BadInput(
-                f"{out} also holds {name}, which is not in the folder; choose another --out, or --overwrite."
-            )
-        raise BadInput(
-            f"{out} was made from another photo {name}, or with another mask; choose another --out, or --overwrite."
-        )
-
-
-def check_described(out: Path, described: Mapping[str, str], overwrite: bool) -> None:
-    """The features of those that are in the model already must be the same: its matches name their rows."""
-    before = earlier_note(out).get("described", {})
-    changed = next((name for name, known in before.items() if described.get(name, known) != known), None)
-    if changed is None:
-        return
-    if not overwrite:
-        raise BadInput(f"{out} was made of other features of {changed}; choose another --out, or --overwrite.")
-    clear(out)
-
-
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
+    """Write a note or a table, whole or not at all."""
     with atomic_write(path) as file:
         file.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A reconstruction -> photos without distortion and their model, as 3DGS, gsplat and nerfstudio read them.
+"""Photos without distortion and their model, as 3DGS, gsplat and nerfstudio read them.
 
 OUT/images/NAME                the photos, upright
 OUT/masks/STEM.png             white where a pixel is to be used; for nerfstudio's --masks-path
@@ -37,7 +37,7 @@ def undistort(
     masks: str | Path | None = None,
     progress: Progress = silent,
 ) -> int:
-    """The photos of the model in a folder, written to `out`; returns how many.
+    """Write the undistorted photos of the model in a folder to `out`; return how many.
 
     masks: a folder of masks as for `hynet extract`; what is black there is black in OUT/masks, too.
     """
@@ -62,14 +62,14 @@ def undistort(
 
 
 def need_apart(photos: str | Path, out: str | Path) -> None:
-    """Neither folder may lie in the other: OUT/images could be the photos themselves, which would be overwritten."""
+    """Refuse folders that lie in each other: OUT/images could be the photos themselves, which would be overwritten."""
     taken, written = Path(photos).resolve(), Path(out).resolve()
     if taken.is_relative_to(written) or written.is_relative_to(taken):
         raise BadInput(f"undistorted photos cannot go into {out}, which shares a folder with {photos}; choose another.")
 
 
 def _flat_names(names: list[str]) -> dict[str, str]:
-    """Without folders, which the first code of 3DGS passes over, and as JPEG or PNG; no two share a mask."""
+    """Names without folders, which the first code of 3DGS ignores, as JPEG or PNG; no two share a mask."""
     flat = {}
     for name in names:
         path = Path(name.replace("/", "_"))

@@ -20,13 +20,13 @@ from ... import geometry as geo
 from ... import images
 from ...datasets import sequences
 from ...errors import BadInput, DataNotFound, UnreadableImage
+from ...patchsets import scenes as sfm
 from ...runtime import fingerprints
 from ...runtime.files import make_folder
 from ...runtime.locks import exclusive_lock
 from ...runtime.machine import cache_folder
 from ...runtime.processes import EndedEarly
 from ...sfm import colmap
-from ...sfm import sift_for_patches as sfm
 from ...sfm.colmap.reading import read_model
 from ...types import Array, Features, Progress, silent
 

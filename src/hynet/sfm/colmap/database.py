@@ -22,7 +22,7 @@ LEAST_TRIALS = 50
 
 @dataclass(frozen=True)
 class Verifiable:
-    """One photo in COLMAP's own terms."""
+    """A photo in COLMAP's own terms, ready to be verified."""
 
     camera: Any
     points: Array  # (N, 2) float64, in its pixels
@@ -53,7 +53,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """What is written inside is written at once, at the end."""
+        """Write all that is written inside at once, at the end."""
         with self._colmap.DatabaseTransaction(self._db):
             yield
 
@@ -63,7 +63,7 @@ class Store:
         return {camera.camera_id: from_colmap(camera) for camera in self._db.read_all_cameras()}
 
     def add_camera(self, camera: Camera) -> int:
-        """Its number, for `add_photo`."""
+        """Add a camera; return its number, for `add_photo`."""
         made = to_colmap(camera)
         made.camera_id = self._db.write_camera(made)
         rig = self._colmap.Rig()
@@ -72,7 +72,7 @@ class Store:
         return int(made.camera_id)
 
     def add_photo(self, name: str, camera: int, frames: Array, sift: Array | None = None) -> None:
-        """frames: (N, 2, 3) as in Keypoints; sift: (N, 128) uint8, for COLMAP's own matching only."""
+        """Add a photo. frames: (N, 2, 3) as in Keypoints; sift: (N, 128) uint8, for COLMAP's own matching only."""
         image = self._colmap.Image(name=name, camera_id=camera)
         image.image_id = self._db.write_image(image)
         frame = self._colmap.Frame()
@@ -85,7 +85,7 @@ class Store:
         self._numbers[name] = image.image_id
 
     def _as_sift(self, rows: Array) -> Any:
-        """Descriptors say their kind since pycolmap 4."""
+        """Wrap descriptors, which name their kind since pycolmap 4."""
         if not hasattr(self._colmap, "FeatureExtractorType"):
             return rows
         return self._colmap.FeatureDescriptors(self._colmap.FeatureExtractorType.SIFT, rows)
@@ -102,7 +102,7 @@ class Store:
         return set(read_funnel(self._path).matches)
 
     def inliers(self) -> Mapping[Pair, int]:
-        """The same pairs, and how many matches of each fit its geometry."""
+        """Return the same pairs, with the number of matches that fit the geometry."""
         return read_funnel(self._path).inliers
 
     def matches(self, first: str, second: str) -> Array | None:
@@ -111,20 +111,20 @@ class Store:
         return np.asarray(self._db.read_matches(*numbers), np.int64) if self._db.exists_matches(*numbers) else None
 
     def verifiable(self, name: str) -> Verifiable:
-        """One photo as `verify_pair` wants it."""
+        """Return a photo as `verify_pair` takes it."""
         image = self._db.read_image(self._numbers[name])
         points = np.asarray(self._db.read_keypoints(image.image_id)[:, :2], np.float64)
         return Verifiable(self._db.read_camera(image.camera_id), points)
 
     def add_pair(self, first: str, second: str, matches: Array, geometry: Any) -> None:
-        """matches: (K, 2), rows of the first and of the second."""
+        """Add matches (K, 2), rows of the first and of the second, and their geometry."""
         numbers = self._numbers[first], self._numbers[second]
         with self.transaction():
             self._db.write_matches(*numbers, matches.astype(np.uint32))
             self._db.write_two_view_geometry(*numbers, geometry)
 
     def forget_pairs(self) -> None:
-        """All matches and geometries; photos and keypoints stay."""
+        """Delete all matches and geometries; photos and keypoints stay."""
         with self.transaction():
             self._db.clear_matches()
             self._db.clear_two_view_geometries()
@@ -137,20 +137,20 @@ class Store:
         return int(camera.width), int(camera.height)
 
     def stored_keypoints(self, name: str) -> Array:
-        """As they are in the database: (N, 2), (N, 4) or (N, 6), in COLMAP's pixels."""
+        """Keypoints as they are in the database: (N, 2), (N, 4) or (N, 6), in COLMAP's pixels."""
         number = self._numbers[name]
         if not self._db.exists_keypoints(number):
             return np.zeros((0, 6), np.float32)
         return np.asarray(self._db.read_keypoints(number), np.float32)
 
     def write_stored_keypoints(self, name: str, keypoints: Array) -> None:
-        """In place of those that are there."""
+        """Replace the keypoints that are there."""
         number = self._numbers[name]
         write = self._db.update_keypoints if self._db.exists_keypoints(number) else self._db.write_keypoints
         write(number, np.ascontiguousarray(keypoints, np.float32))
 
     def replace_pair(self, first: str, second: str, matches: Array, geometry: Any) -> None:
-        """matches: (K, 2); what was there of the pair goes. Call it in a transaction."""
+        """Replace the matches (K, 2) of a pair and their geometry. Call it in a transaction."""
         numbers = self._numbers[first], self._numbers[second]
         self._db.delete_matches(*numbers)
         # In pycolmap 3 this deletes all of it, in 4 only its inliers.
@@ -160,7 +160,7 @@ class Store:
 
 
 def verify_pair(first: Verifiable, second: Verifiable, matches: Array) -> Any:
-    """The geometry that matches (K, 2) agree on. Depends on nothing but its arguments; threads may call it at once."""
+    """Fit the geometry that matches (K, 2) agree on. Depends on its arguments alone; threads may call it at once."""
     colmap = pycolmap()
     options = colmap.TwoViewGeometryOptions()
     options.ransac.random_seed = SEED
@@ -171,13 +171,13 @@ def verify_pair(first: Verifiable, second: Verifiable, matches: Array) -> Any:
 
 
 def verifiable(camera: Any, frames: Array) -> Verifiable:
-    """A photo whose camera is COLMAP's, by its keypoints (N, 2, 3): as the database would give it back."""
+    """Convert a photo with COLMAP's camera and keypoints (N, 2, 3) to what the database would give back."""
     return Verifiable(camera, colmap_keypoints(frames)[:, :2].astype(np.float64))
 
 
 @contextmanager
 def opened(database: Path) -> Iterator[Store]:
-    """The database, made if it is not there."""
+    """Open the database, made if it is not there."""
     try:
         db = pycolmap().Database.open(database)
     except (RuntimeError, ValueError):
@@ -187,7 +187,7 @@ def opened(database: Path) -> Iterator[Store]:
 
 
 def colmap_keypoints(frames: Array, columns: int = 6) -> Array:
-    """(N, 2, 3) -> (N, 6): x y a11 a12 a21 a22; of 4 columns x y scale angle, of 2 x y, as older ones have it."""
+    """Convert (N, 2, 3) to (N, 6): x y a11 a12 a21 a22; in 4 columns x y scale angle, in 2 x y, as older databases."""
     xy, A = frames[:, :, 2] + HALF, frames[:, :, :2]
     if columns == 4:
         scale = np.sqrt(np.abs(np.linalg.det(A)))

@@ -21,7 +21,7 @@ LARGEST = "largest"
 
 @dataclass(frozen=True)
 class MappingTask:
-    """What is asked of a mapper."""
+    """Options of a mapper."""
 
     smallest: int = 2  # photos; fewer are no model
     known_cameras: bool = False  # leave them as they are
@@ -39,7 +39,7 @@ def map_photos(
     photos: int = 0,
     progress: Progress = silent,
 ) -> Any:
-    """The largest model, a pycolmap.Reconstruction for `adjust`, `write_model` and `as_arrays`.
+    """Map the largest model: a pycolmap.Reconstruction for `adjust`, `write_model` and `as_arrays`.
 
     In a process of its own, which Ctrl-C can end: COLMAP does not listen to it.
 
@@ -68,7 +68,7 @@ def map_photos(
 
 
 def map_here(database: Path, mapper: str, asked: MappingTask, scratch: Path) -> None:
-    """The largest model, into the folder LARGEST of `scratch`."""
+    """Map the largest model into the folder LARGEST of `scratch`."""
     colmap = pycolmap()
     colmap.set_random_seed(SEED)
     models = MAPPERS[mapper](colmap, database, scratch, asked).values()

@@ -1,4 +1,4 @@
-"""The package pycolmap itself, its version, and what we always ask of it."""
+"""The package pycolmap itself, its version, and constants for all its uses."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class NotReconstructed(HynetError, ValueError):
 
 
 def installed() -> bool:
-    """Whether pycolmap is there."""
+    """True if pycolmap is installed."""
     return importlib.util.find_spec("pycolmap") is not None
 
 
 def pycolmap() -> ModuleType:
-    """The package, quiet, or the sentence that says how to get it."""
+    """Import the package, quiet, or raise the sentence that says how to get it."""
     colmap = need("pycolmap", "sfm", "reconstruction")
     handler = signal.getsignal(signal.SIGTERM)
     if handler is not None and threading.current_thread() is threading.main_thread():

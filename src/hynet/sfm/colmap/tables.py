@@ -1,4 +1,4 @@
-"""Any COLMAP database, read by SQLite alone and read-only: COLMAP itself would change one of an older version."""
+"""Reading any COLMAP database by SQLite alone and read-only: COLMAP itself would change one of an older version."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ GEOMETRIES = (
 
 @dataclass(frozen=True)
 class Funnel:
-    """How much each step left. The first photo of a pair was added to the database before the second."""
+    """Counts of what each step left. The first photo of a pair was added to the database before the second."""
 
     keypoints: Mapping[str, int]  # photo -> how many
     matches: Mapping[Pair, int]  # pair -> raw matches; no entry where it was not tried
@@ -62,11 +62,11 @@ class Tables:
         self.present = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def names(self) -> dict[int, str]:
-        """Image number -> name."""
+        """Names by image number."""
         return dict(self._rows("images", "image_id, name"))
 
     def cameras(self) -> dict[str, tuple[int, Camera]]:
-        """Name of a photo -> number of its camera, and the camera."""
+        """Number of the camera, and the camera, by name of a photo."""
         model_names = pycolmap().CameraModelId
         columns = "camera_id, model, width, height, params, prior_focal_length"
         found = {}
@@ -80,7 +80,7 @@ class Tables:
         return {name: (number, found[number]) for name, number in used if number in found}
 
     def keypoints(self) -> dict[int, int]:
-        """Image number -> how many."""
+        """Number of keypoints by image number."""
         counts = dict.fromkeys(self.names(), 0)
         for image, rows, columns, size in self._rows("keypoints", "image_id, rows, cols, length(data)"):
             if (size or 0) != 4 * rows * columns:
@@ -89,7 +89,7 @@ class Tables:
         return counts
 
     def keypoint_digests(self) -> dict[str, str]:
-        """Name -> what changes when any keypoint of the photo moves."""
+        """Fingerprints by name, which change when any keypoint of the photo moves."""
         names = self.names()
         return {
             names[image]: fingerprints.arrays(_numbers(data, rows, columns, np.float32)[:, :2])
@@ -98,11 +98,11 @@ class Tables:
         }
 
     def match_counts(self) -> dict[tuple[int, int], int]:
-        """Image numbers of a pair -> its matches, without reading them."""
+        """Number of matches by image numbers of a pair, without reading them."""
         return self._counts("matches")
 
     def inlier_counts(self) -> dict[tuple[int, int], int]:
-        """Image numbers of a pair -> its verified matches, without reading them."""
+        """Number of verified matches by image numbers of a pair, without reading them."""
         return self._counts("two_view_geometries")
 
     def matches(self) -> Iterator[Matched]:
@@ -144,7 +144,7 @@ class Tables:
 
 @contextmanager
 def read_tables(path: Path) -> Iterator[Tables]:
-    """The database, or a sentence that says what the file is not."""
+    """Open a database, or raise a sentence that says why it is none."""
     if not path.is_file():
         raise BadData(f"no database at {path}; give a folder with a database.db, or name one with --database.")
     try:
@@ -158,7 +158,7 @@ def read_tables(path: Path) -> Iterator[Tables]:
 
 
 def read_funnel(database: str | Path) -> Funnel:
-    """What each step left, of a finished or an unfinished run. Needs no pycolmap, which leaves out empty pairs."""
+    """Count what each step left, of a finished or unfinished run. Needs no pycolmap, which leaves out empty pairs."""
     with read_tables(Path(database)) as tables:
         names = tables.names()
         keypoints = tables.keypoints()
@@ -172,7 +172,7 @@ def read_funnel(database: str | Path) -> Funnel:
 
 
 def check_database(path: Path) -> None:
-    """That of anyone, before COLMAP opens it: it believes what it reads, and a wrong count ends the process."""
+    """Check a database before COLMAP opens it, which believes what it reads: a wrong count ends the process."""
     with read_tables(path) as tables:
         for _ in tables.matches():
             pass  # read, and so checked
@@ -192,7 +192,7 @@ def _connected(path: Path) -> sqlite3.Connection:
 
 
 def _numbers(data: bytes | None, rows: int, columns: int, kind: type[np.float32] | type[np.uint32]) -> Array:
-    """(rows, columns)"""
+    """Read numbers (rows, columns)."""
     data = data or b""
     if len(data) != 4 * rows * columns:
         raise BadData(f"the database is broken: {rows} x {columns} numbers were to be in {len(data)} bytes.")

@@ -1,4 +1,4 @@
-"""A model whose cameras have no distortion, and how its photos are to be bent for it."""
+"""Models whose cameras have no distortion, and the maps that undistort their photos."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from .package import HALF, pycolmap
 
 
 def pinhole_camera(camera: Camera) -> Camera:
-    """The PINHOLE camera that sees no pixel beyond the photo of this one; this one, where it has no distortion."""
+    """Return the PINHOLE camera that sees no pixel beyond the photo of this one; itself where it has no distortion."""
     if camera.model == "PINHOLE":
         return camera
     return from_colmap(pycolmap().undistort_camera(pycolmap().UndistortCameraOptions(), to_colmap(camera)))
 
 
 def bent(camera: Camera, straight: Camera) -> tuple[Array, Array]:
-    """Where each pixel of the straight photo lies in the photo as taken: x and y (H, W) float32, in our pixels."""
+    """Map each pixel of the straight photo to the photo as taken: x and y (H, W) float32, in our pixels."""
     width, height = straight.size
     x, y = np.meshgrid(np.arange(width, dtype=np.float64), np.arange(height, dtype=np.float64))
     seen = camera.pixels(straight.rays(np.column_stack([x.ravel(), y.ravel()]))).astype(np.float32)
@@ -29,7 +29,7 @@ def bent(camera: Camera, straight: Camera) -> tuple[Array, Array]:
 
 
 def write_straight_model(folder: Path, out: Path, names: Mapping[str, str]) -> None:
-    """The model in a folder with PINHOLE cameras, keypoints where they are then, and photos by other names."""
+    """Write the model in a folder with PINHOLE cameras, keypoints moved accordingly, and photos by other names."""
     colmap = pycolmap()
     model = colmap.Reconstruction(folder)
     as_taken = {number: from_colmap(camera) for number, camera in model.cameras.items()}

@@ -56,15 +56,15 @@ class Hamming:
 
 
 def pack(rows: Array) -> Array:
-    """Signs (N, B) -> (N, B / 8) uint8, as they are stored."""
+    """Pack signs (N, B) into (N, B / 8) uint8."""
     if rows.ndim != 2 or rows.shape[1] % 8 or (len(rows) and np.ptp(np.abs(rows)) > 1e-6):
         raise BadInput("these descriptors are not bits; `hynet compress --to bits256` makes a model that gives such.")
     return np.packbits(rows > 0, axis=1)
 
 
 def nearest_by_bits(first: Array, second: Array) -> tuple[Array, Array, Array, Array]:
-    """Words (N, W), (M, W) -> nearest (N,) in the second, its Hamming distance (N,), that of the runner-up (N,), and
-    the least distance of each of the second (M,)."""
+    """Search words (N, W) in (M, W): nearest (N,) in the second, its Hamming distance (N,), that of the runner-up
+    (N,), and the least distance of each of the second (M,)."""
     shares = np.array_split(first, min(len(cores()), len(first)))
     with ThreadPoolExecutor(len(shares)) as pool:
         found = list(pool.map(lambda share: _nearest_by_bits(share, second), shares))
@@ -94,7 +94,7 @@ def _nearest_by_bits(first: Array, second: Array) -> tuple[Array, Array, Array, 
 
 
 def by_faiss(second: Array, tile: int) -> Callable[[Array], Array]:
-    """Half the time of NumPy's, which writes down what lies between XOR and sum."""
+    """Measure by faiss, in half of NumPy's time: it stores nothing between XOR and sum."""
     faiss = _faiss()
     assert faiss is not None
     codes, size = np.ascontiguousarray(second).view(np.uint8), second.shape[1] * WORD // 8
@@ -143,6 +143,6 @@ def _faiss() -> ModuleType | None:
 
 
 def _words(packed: Array) -> Array:
-    """(N, bytes) -> (N, W) uint64; what is missing to a whole word is 0 in all."""
+    """Convert (N, bytes) to (N, W) uint64, filled up with 0 to whole words."""
     missing = -packed.shape[1] % (WORD // 8)
     return np.ascontiguousarray(np.pad(packed, ((0, 0), (0, missing)))).view(np.uint64)
