@@ -1,4 +1,4 @@
-"""What can go wrong, and the sentence a user reads.
+"""Errors, and the sentences that a user reads.
 
 HynetError              the command line prints its sentence and leaves with exit code 2
 ├── BadInput            an argument, array or file that cannot be used
@@ -24,7 +24,7 @@ Value = TypeVar("Value")
 
 
 class HynetError(Exception):
-    """Its message is one sentence that says what is wrong and what to do."""
+    """An error whose message is one sentence that says what is wrong and what to do."""
 
 
 class BadInput(HynetError, ValueError): ...
@@ -53,14 +53,14 @@ class MissingExtra(HynetError, ImportError): ...
 
 
 def choose(table: Mapping[str, Value], name: str, kind: str) -> Value:
-    """The entry of that name, or a sentence that lists the names there are."""
+    """Return the entry of that name, or raise UnknownName, which lists the names there are."""
     if name not in table:
         raise UnknownName(f"no {kind} {name!r}; choose {listed(table)}.")
     return table[name]
 
 
 def listed(choices: Iterable[str]) -> str:
-    """As a sentence has them: one, two or three."""
+    """Join names as a sentence has them: "one, two or three"."""
     names = list(choices)
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 

@@ -45,7 +45,7 @@ def draw(
     photos: tuple[Any, Any] | None = None,
     caption: str = "",
 ) -> Array:
-    """Two photos in colour, side by side, with their matches: (H, W, 3) RGB uint8.
+    """Draw two photos in colour, side by side, with their matches: (H, W, 3) RGB uint8.
 
     inliers: (K,) bool, as `hynet.verify(a, b, matches).is_inlier`: the other matches become thin and red.
     photos: where features were loaded from a file and do not know their photos.
@@ -144,7 +144,7 @@ def reprojections(photo: Array, xy: Array, projected: Array, caption: Words) -> 
 def patches(
     first: Array, second: Array, agree: Array, caption: Words, *, columns: int = 8, rows: int = 8, zoom: int = 64
 ) -> Array:
-    """What the descriptor saw of the first matches, side by side, framed by whether they agree. (K, S, S) each."""
+    """Draw the patches of matches side by side, green frames around those that agree. (K, S, S) each."""
     count = min(len(first), columns * rows)
     pad, edge = 8, 3
     cell_width, cell_height = 2 * zoom + 2 * edge + pad, zoom + 2 * edge + pad
@@ -164,7 +164,7 @@ _draw_matches = matches  # by a name that no argument of `draw` hides
 
 
 def save(picture: Array, path: str | Path) -> None:
-    """As PNG, JPEG or WebP, by the ending of the name."""
+    """Save as PNG, JPEG or WebP, by the ending of the name."""
     if Path(path).suffix.lower() not in (".png", ".jpg", ".jpeg", ".webp"):
         raise BadInput(f"cannot write a picture as {Path(path).name!r}; let its name end in .png, .jpg or .webp.")
     with atomic_write(path) as temporary:
@@ -175,7 +175,7 @@ def save(picture: Array, path: str | Path) -> None:
 
 
 def write(canvas: Array, words: str, place: tuple[int, int], width: int, size: int = 15) -> None:
-    """Words into a picture, at the place (x, y) of their upper left corner, shortened to a width in pixels."""
+    """Write words into a picture, their upper left corner at (x, y), shortened to a width in pixels."""
     font = ImageFont.load_default(size)
     while len(words) > 1 and font.getlength(words) > width:
         words = f"{words.rstrip('…')[:-1]}…"
@@ -185,7 +185,7 @@ def write(canvas: Array, words: str, place: tuple[int, int], width: int, size: i
 
 
 def captioned(canvas: Array, caption: Words) -> Array:
-    """The picture above a strip with the caption; Pillow's letters are smoother than OpenCV's."""
+    """Put a strip with the caption below the picture; Pillow's letters are smoother than OpenCV's."""
     font = ImageFont.load_default(FONT)
     margin, width = 14, sum(font.getlength(words) for words, _ in caption)
     strip = Image.new("RGB", (max(canvas.shape[1], round(width) + 2 * margin), BAND), GROUND)
@@ -198,7 +198,7 @@ def captioned(canvas: Array, caption: Words) -> Array:
 
 
 def _shown(photos: Sequence[Array], sizes: Sequence[tuple[int, int]] | None) -> list[tuple[Array, float]]:
-    """Each photo as it is drawn on, and the scale: its pixels per pixel of the original, which is of that size."""
+    """Return each photo as it is drawn on, with its scale: pixels per pixel of the original."""
     shown, darker = [], (np.arange(256) * DIM).astype(np.uint8)
     for photo, size in zip(photos, sizes or [photo.shape[:2] for photo in photos], strict=True):
         small, scale = shrink(photo, SIDE)
@@ -240,6 +240,6 @@ def _dot(canvas: Array, point: Sequence[int], radius: float, colour: Sequence[in
 
 
 def _greens(height: Array) -> Array:
-    """From lime at the top (0) through turquoise to blue at the foot (1), so that the eye can follow a line. (K, 3)."""
+    """Colours from lime at the top (0) through turquoise to blue at the foot (1), to tell lines apart. (K, 3)."""
     stops = np.array([(170, 240, 60), (50, 225, 130), (50, 190, 245)])
     return np.stack([np.interp(height, (0, 0.5, 1), stops[:, channel]) for channel in range(3)], 1)

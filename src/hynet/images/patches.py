@@ -1,4 +1,4 @@
-"""Photo + keypoints -> patches. The one file that knows support width, orientation and anti-aliasing."""
+"""Photo + keypoints -> patches. The only file that knows support width, orientation and anti-aliasing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TILE_ROWS = 16_384  # of the patches of one call under each other: memory is bou
 
 
 def cut(image: Array, keypoints: Keypoints, size: int = 32, support: float = SUPPORT_SIGMAS) -> Array:
-    """Patches (N, size, size) uint8, each turned and scaled by its frame. Beyond the photo its border goes on."""
+    """Cut patches (N, size, size) uint8, each turned and scaled by its frame; its border continues outside."""
     return Pyramid(image).cut(keypoints.frames.astype(np.float64), size, support)
 
 
@@ -33,13 +33,13 @@ class Pyramid:
         self._copies = [image]
 
     def shows(self, places: Array) -> Array:
-        """Whether pixels (N, 2) are in the photo: (N,) bool."""
+        """True for pixels (N, 2) inside the photo: (N,) bool."""
         height, width = self._copies[0].shape
         x, y = places.T
         return (x >= -0.5) & (y >= -0.5) & (x <= width - 0.5) & (y <= height - 0.5)
 
     def cut(self, frames: Array, size: int, support: float, levels: Array | None = None) -> Array:
-        """Patches (N, size, size) uint8 of frames (N, 2, 3); levels as `levels` gives them, or None for those."""
+        """Cut patches (N, size, size) uint8 of frames (N, 2, 3); levels: by default those of `levels`."""
         if not np.isfinite(frames).all():
             raise BadInput("keypoint frames hold NaN or infinity; leave those keypoints out.")
         if levels is None:
@@ -59,7 +59,7 @@ class Pyramid:
         return self.nearest_level(np.log2(np.maximum(_step(_in_patch_pixels(frames, size, support)), 1e-9)))
 
     def nearest_level(self, level: Array) -> Array:
-        """Of any real numbers (N,): 0 is the photo, 1 its half; halving goes no further than a pixel."""
+        """Round real levels (N,) to existing ones: 0 is the photo, 1 its half; halving goes no further than a pixel."""
         smallest = int(np.log2(min(self._copies[0].shape)))
         return np.clip(np.rint(level), 0, smallest).astype(np.int64)
 

@@ -109,7 +109,7 @@ def is_turned(path: str | Path) -> bool:
 
 
 def shrink(image: Array, longest: int) -> tuple[Array, float]:
-    """The photo with its longer side at most `longest`, and the scale: small pixels per original pixel."""
+    """Shrink a photo to `longest` at most; returns it and the scale, small pixels per original pixel."""
     scale = longest / max(image.shape[:2])
     if scale >= 1:
         return image, 1.0
@@ -121,7 +121,7 @@ def shrink(image: Array, longest: int) -> tuple[Array, float]:
 
 
 def unshrink(xy: Array, scale: float) -> Array:
-    """Pixels of the shrunken photo as pixels of the original: (N, 2) -> (N, 2)."""
+    """Convert pixels of the shrunken photo to pixels of the original: (N, 2) -> (N, 2)."""
     return (xy + 0.5) / scale - 0.5  # what scales about the corner of the photo is not the centre of its first pixel
 
 
@@ -166,7 +166,7 @@ def _opened(held: Path | Content) -> Iterator[Image.Image]:
 
 
 def _open(file: BinaryIO, name: str) -> Image.Image:
-    """The photo's header. Pillow's own limit is lifted while it is read, since ours is checked right here."""
+    """Read the photo's header. Pillow's own limit is lifted meanwhile, since ours is checked right here."""
     formats = _formats(file, name)
     with _OPENING:
         theirs, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None

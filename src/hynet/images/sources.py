@@ -61,7 +61,7 @@ def is_url(source: Any) -> bool:
 
 
 def home(path: str | os.PathLike[str]) -> Path:
-    """The path, with ~ as the user's folder."""
+    """Expand ~ to the user's folder."""
     try:
         return Path(path).expanduser()
     except RuntimeError:  # nobody is called that
@@ -69,7 +69,7 @@ def home(path: str | os.PathLike[str]) -> Path:
 
 
 def list_photos(folder: str | Path) -> list[Path]:
-    """Every photo in the folder and below, sorted; hidden files and folders are left out."""
+    """List every photo in the folder and below, sorted, without hidden files and folders."""
     folder = home(folder)
     if not folder.is_dir():
         raise DataNotFound(f"no folder {folder}; give the folder that holds the photos.")
@@ -103,7 +103,7 @@ def _read_from(file: Any) -> Content:
 
 
 def _fetched(url: str) -> Content:
-    """Only what the user named by its URL is ever fetched."""
+    """Fetch a photo that the user named by its URL."""
     import urllib.error  # here, since few photos are URLs and all commands start with this module
     import urllib.request
     from http.client import HTTPException

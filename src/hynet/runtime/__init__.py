@@ -1,1 +1,1 @@
-"""What lies between us and the machine: whether something has changed since it was last used."""
+"""Files, locks, processes, plug-ins and other things between us and the machine."""

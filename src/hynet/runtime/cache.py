@@ -1,9 +1,9 @@
-"""What was described once is not described again: arrays on disk under a fingerprint of what they were made from.
+"""A cache of arrays on disk, such as descriptors, under a fingerprint of what they were made from.
 
     descriptors = array({"what": "hpatches", "model": contestant.fingerprint, "data": files(*paths)}, describe)
 
-A key holds everything the arrays depend on. Files are whole or not there; when they outgrow LIMIT, those not used for
-longest go.
+A key holds everything the arrays depend on. Files are whole or not there; when they outgrow LIMIT, the least
+recently used ones go.
 
 Many processes may use it at once, without a lock: nobody sees half a file, equal keys give equal files, so that it does
 not matter whose stays, and who has a file open keeps its content when another process takes it away.
@@ -29,7 +29,7 @@ ABANDONED = 86_400  # seconds after which a temporary file was left by a process
 
 
 def array(key: Mapping[str, Any], make: Callable[[], Array]) -> Array:
-    """The array of that key, mapped into memory, made if it is not there."""
+    """Return the array of that key, mapped into memory; it is made if it is not there."""
     path = folder() / f"{fingerprints.values(key)}.npy"
     if (stored := _stored(path)) is None:
         values = make()
@@ -43,7 +43,7 @@ def array(key: Mapping[str, Any], make: Callable[[], Array]) -> Array:
 
 
 def arrays(key: Mapping[str, Any], make: Callable[[], Mapping[str, Array]]) -> dict[str, Array]:
-    """Several arrays that belong together, such as the columns of Features, read into memory."""
+    """Return several arrays of one key, such as the columns of Features, read into memory."""
     path = folder() / f"{fingerprints.values(key)}.npz"
     if (stored := _stored(path)) is None:
         columns = make()
@@ -55,12 +55,12 @@ def arrays(key: Mapping[str, Any], make: Callable[[], Mapping[str, Array]]) -> d
 
 
 def folder() -> Path:
-    """Where it lies."""
+    """Folder of the cached arrays."""
     return cache_folder() / "described"
 
 
 def _stored(path: Path) -> Any:
-    """What lies there, or None. A file that cannot be read, as a full disk leaves it, is made again."""
+    """Read a cached file; None if there is none, or if it cannot be read, as a full disk leaves it."""
     try:
         os.utime(path)  # used now: the last to go
         return read_npz(path) if path.suffix == ".npz" else np.load(path, mmap_mode="r")

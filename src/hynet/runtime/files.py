@@ -19,7 +19,7 @@ LONGEST_STEM = 32  # letters of a file's name that its temporary name repeats
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """A temporary file beside `path`, renamed to it when the block ends well and removed when it does not.
+    """Give a temporary file beside `path`, renamed to it when the block ends well and removed when it does not.
 
     with atomic_write("set/info.txt") as temporary:
         temporary.write_text(...)
@@ -51,7 +51,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
 
 def _ordinary(path: Path) -> Path:
-    """Where to write: what a link leads to. Renaming would put a file in the place of a device."""
+    """Follow a link to the place to write; refuse devices, which renaming would replace by a file."""
     try:
         path = path.resolve() if path.is_symlink() else path
         special = path.exists() and not path.is_file() and not path.is_dir()
@@ -70,21 +70,21 @@ def _on_disk(path: Path) -> None:
         finally:
             os.close(file)
     except FileNotFoundError:
-        raise  # who was given the temporary file has lost it
+        raise  # the caller has removed the temporary file
     except OSError as error:
         if error.errno in CANNOT_GROW:
             raise CannotWrite(f"cannot write {path}: {error.strerror}; make room or choose another place.") from None
 
 
 def as_path(given: Any, what: str) -> Path:
-    """What a caller says is a path, or a sentence where it is none."""
+    """Convert an argument to a path, or raise BadInput where it is none."""
     if not isinstance(given, str | os.PathLike):
         raise BadInput(f"{what} must be a path, got {type(given).__name__}.")
     return Path(given)
 
 
 def make_folder(path: str | Path) -> Path:
-    """The folder, made if it is not there, or the sentence that says why not."""
+    """Make the folder if it is not there, or raise CannotWrite."""
     path = Path(path)
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Has it changed? One answer for all, by content; what is missing raises and never counts as unchanged.
+"""Fingerprints by content, to know what has changed; what is missing raises and never counts as unchanged.
 
 content(path)           one file
 weights(path)           a model in a file or in a folder
@@ -7,7 +7,7 @@ files(*paths)           a data set: names and contents, read once and then only 
 code(*modules)          our code with its weights, and the libraries under it
 arrays(*columns)        arrays in memory
 values(key)             plain JSON values
-difference(before, now) what has changed between two settings, for a sentence
+difference(before, now) changes between two settings, for a sentence
 """
 
 from __future__ import annotations
@@ -42,26 +42,26 @@ _known: Known = {}  # by this process
 
 
 def content(path: Path) -> str:
-    """sha256 of a file, as `sha256sum` prints it."""
+    """Return the sha256 of a file, as `sha256sum` prints it."""
     return _content(path, _known)
 
 
 def weights(path: Path) -> str | None:
-    """Of a model in a file, or in a folder of files; None where there is neither."""
+    """Fingerprint of a model in a file, or in a folder of files; None where there is neither."""
     if path.is_dir():
         return values([(each.name, content(each)) for each in sorted(path.iterdir()) if each.is_file()])
     return content(path) if path.is_file() else None
 
 
 def difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Just the settings that are not what they were, by the names of options; "" where all are."""
+    """List the settings that have changed, by the names of options; "" where none has."""
     names = dict.fromkeys([*before, *now])
     changed = [name for name in names if before.get(name) != now.get(name)]
     return ", ".join(f"{name.replace('_', '-')} was {before.get(name)}, now {now.get(name)}" for name in changed)
 
 
 def photo(path: Path, mask: Path | None = None) -> str | None:
-    """None if a file cannot be opened: whoever reads the photo says why.
+    """Fingerprint of a photo and its mask; None if a file cannot be opened: reading it will say why.
 
     Read in every run: it costs little beside describing, and memory cards and network drives keep poor time.
     """
@@ -72,43 +72,43 @@ def photo(path: Path, mask: Path | None = None) -> str | None:
 
 
 def files(*paths: Path) -> str:
-    """Names and contents of the files of a data set, in this order.
+    """Fingerprint of a data set: names and contents of its files, in this order.
 
     A PhotoTour set is gigabytes, so what was read is noted in the user's cache, and read again where a stamp differs.
     """
     note = cache_folder() / "fingerprints" / f"{values([str(path.absolute()) for path in paths])}.json"
     known = _noted(note)
     before = dict(known)
-    told = values([(path.name, _content(path, known)) for path in paths])
+    found = values([(path.name, _content(path, known)) for path in paths])
     if known != before:
         with suppress(BadInput), atomic_write(note) as temporary:  # not writable: everything is read again next time
             temporary.write_text(json.dumps(known), encoding="utf-8")
-    return told
+    return found
 
 
 def code(*modules: ModuleType) -> str:
-    """Imported modules and packages, weights in them too, and the versions of the libraries they use."""
+    """Fingerprint of modules and packages, with their weights and the versions of the libraries they use."""
     sources = {name: content(path) for module in modules for name, path in _sources(module)}
     return values({"sources": sources, "libraries": _libraries()})
 
 
 def arrays(*columns: Array | None) -> str:
-    """All numbers of arrays, their shapes and types; None stands for a column that is not there."""
-    told = hashlib.sha256()
+    """Fingerprint of arrays by numbers, shapes and types; None stands for a column that is not there."""
+    digest = hashlib.sha256()
     for column in columns:
-        told.update(repr(column if column is None else (column.shape, column.dtype.str)).encode())
+        digest.update(repr(column if column is None else (column.shape, column.dtype.str)).encode())
         if column is not None:
-            told.update(np.ascontiguousarray(column).data)
-    return told.hexdigest()
+            digest.update(np.ascontiguousarray(column).data)
+    return digest.hexdigest()
 
 
 def values(key: Any) -> str:
-    """A short name for plain JSON values."""
+    """Fingerprint of plain JSON values."""
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def _content(path: Path, known: Known) -> str:
-    """By its stamp where that is known, else by reading."""
+    """sha256 of a file, from `known` where its stamp is the same, else by reading."""
     name, now = str(path.absolute()), time.time_ns()
     try:
         stamp = _stamp(path)
@@ -127,7 +127,7 @@ def _content(path: Path, known: Known) -> str:
 
 
 def _stamp(path: Path) -> list[int]:
-    """The second time is that of the last change of any kind, which nobody can set back."""
+    """Size, times and inode; the second time is that of the last change of any kind, which nobody can set back."""
     status = path.stat()
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
@@ -140,7 +140,7 @@ def _noted(path: Path) -> Known:
 
 
 def _sources(module: ModuleType) -> Iterator[tuple[str, Path]]:
-    """The file of a module, or all files of a package, under names that no other module has."""
+    """Yield the file of a module, or all files of a package, under names that no other module has."""
     file = getattr(module, "__file__", None)
     if not isinstance(module, ModuleType) or file is None:
         raise TypeError(f"code takes modules that have a file, got {module!r}.")

@@ -21,12 +21,12 @@ BEYOND = 1 << 20  # Windows locks bytes, even against reading: one far behind th
 
 
 class InUse(BadInput):
-    """Another process writes there."""
+    """Another process writes to the same file or folder."""
 
 
 @contextmanager
 def exclusive_lock(target: str | Path, *, wait: bool = False) -> Iterator[None]:
-    """The only writer of a file, or of all that is in a folder; whoever comes second waits, or is told who it is.
+    """Hold the lock of a file, or of all that is in a folder: the second writer waits, or gets the number of the first.
 
     The lock is a hidden file in the folder or beside the file, and goes when the block ends.
     """
@@ -45,7 +45,7 @@ def exclusive_lock(target: str | Path, *, wait: bool = False) -> Iterator[None]:
 
 
 def _locked(lock: Path, target: Path, wait: bool) -> int | None:
-    """The open lock file; None where the file system knows no locks."""
+    """Open and lock the lock file; None where the file system knows no locks."""
     flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
     while True:
         try:
@@ -73,7 +73,7 @@ def _locked(lock: Path, target: Path, wait: bool) -> int | None:
                 os.ftruncate(file, 0)
                 os.write(file, f"{os.getpid()}\n".encode())
             return file
-        os.close(file)  # the one before us has just taken it away
+        os.close(file)  # the holder before us has just removed it
 
 
 def _wait_for(file: int, wait: bool) -> None:

@@ -1,4 +1,4 @@
-"""What the machine gives us: processors, memory, and where a user's caches and settings lie."""
+"""The machine: its processors and memory, and the folders of a user's caches and settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ..errors import BadInput
 
-_most_cores: int | None = None  # where this process has been told to leave the others to its neighbours
+_most_cores: int | None = None  # of a process that leaves the others to its neighbours
 # Instructions -> what Linux calls them: any of these
 INSTRUCTIONS = {
     "AVX2": {"avx2"},
@@ -21,13 +21,13 @@ INSTRUCTIONS = {
 
 
 def cores() -> list[int]:
-    """The processors this process may use, which in a container are fewer than there are."""
+    """List the processors this process may use, which in a container are fewer than there are."""
     found = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
     return found[:_most_cores]
 
 
 def use_cores(count: int) -> None:
-    """Let this process compute with so many threads: every engine asks `cores`, and OpenCV is told."""
+    """Let this process compute with so many threads: engines ask `cores`; OpenCV is set here."""
     import cv2
 
     global _most_cores
@@ -41,7 +41,7 @@ def few_threads(count: int) -> dict[str, str]:
 
 
 def memory() -> int:
-    """Bytes that this machine, or the container, has."""
+    """Bytes of memory of this machine, or of the container."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")] if hasattr(os, "sysconf") else [8 << 30]
     try:
         limit = Path("/sys/fs/cgroup/memory.max").read_text(encoding="utf-8").strip()
@@ -51,13 +51,13 @@ def memory() -> int:
 
 
 def processor() -> str:
-    """Its name, how many cores of it we may use, and which of the instructions that decide our speed it has."""
+    """Describe the processor: name, cores we may use, and which of the instructions that decide our speed it has."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:  # not Linux
         return f"{platform.processor() or platform.machine()}, {len(cores())} cores"
-    told = dict(reversed([line.partition(":")[::2] for line in lines]))  # of the first core
-    known = {name.strip(): value.strip() for name, value in told.items()}
+    fields = dict(reversed([line.partition(":")[::2] for line in lines]))  # of the first core
+    known = {name.strip(): value.strip() for name, value in fields.items()}
     flags = set(known.get("flags", known.get("Features", "")).split())
     has = {name: not flags.isdisjoint(any_of) for name, any_of in INSTRUCTIONS.items()}
     there, missing = ([name for name, found in has.items() if found is wanted] for wanted in (True, False))

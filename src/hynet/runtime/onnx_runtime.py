@@ -1,4 +1,4 @@
-"""The one place that opens ONNX Runtime: with our options, and without its telemetry."""
+"""Networks in ONNX Runtime, opened with our options and without its telemetry, here only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..errors import BadWeights
 
 
 def session(path: str | Path, threads: int) -> Any:
-    """The network in an .onnx file, ready to run on that many threads."""
+    """Open the network in an .onnx file, to run on that many threads."""
     onnxruntime = _runtime()
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -32,7 +32,7 @@ def session(path: str | Path, threads: int) -> Any:
 
 
 def run(network: Any, outputs: Sequence[str], inputs: Mapping[str, NDArray[Any]]) -> list[NDArray[Any]]:
-    """What a session makes of its inputs. Some broken files open, and fail only here."""
+    """Run a session. Some broken files open, and fail only here."""
     try:
         return network.run(outputs, inputs)
     except Exception as error:  # again its own kinds
@@ -43,7 +43,7 @@ def run(network: Any, outputs: Sequence[str], inputs: Mapping[str, NDArray[Any]]
 
 @cache  # so that it warns once
 def _runtime() -> Any:
-    """ONNX Runtime; `import hynet` has switched its telemetry off before, unless someone else imported it earlier."""
+    """Import ONNX Runtime; `import hynet` has already switched its telemetry off, unless it came first."""
     import onnxruntime
 
     disabled = os.environ.get("ORT_DISABLE_TELEMETRY")

@@ -1,4 +1,4 @@
-"""The rows of our tables, and how installed packages add theirs, without a fork.
+"""Tables of parts, to which installed packages add their own.
 
     [project.entry-points."hynet.losses"]
     mine = "my_package.losses:mine"
@@ -21,28 +21,28 @@ from ..errors import HynetError
 
 
 class BrokenPlugin(HynetError):
-    """A package announces a part that cannot be imported, or made."""
+    """A part of an installed package cannot be imported or made."""
 
 
-Made = TypeVar("Made", covariant=True)
+Product = TypeVar("Product", covariant=True)
 
 
 @dataclass(frozen=True)
-class Part(Generic[Made]):
+class Part(Generic[Product]):
     """A row of a table. Calling it calls what it names: a class, a function."""
 
     where: str  # "package.module:name", or a module alone
     about: str = ""  # in one line; a plug-in says it in its docstring
     package: str = ""  # that brings it; empty: ours
 
-    def __call__(self, *values: Any, **options: Any) -> Made:
+    def __call__(self, *values: Any, **options: Any) -> Product:
         make = self.imported()
         with self.blamed():
             return make(*values, **options)
 
     @contextmanager
     def blamed(self) -> Iterator[None]:
-        """Whatever code of the package runs into is told in one sentence that names the package."""
+        """Raise errors of a package's code as one sentence that names the package."""
         try:
             yield
         except HynetError:
@@ -56,7 +56,7 @@ class Part(Generic[Made]):
             ) from error
 
     def imported(self) -> Any:
-        """What the row names, imported now."""
+        """Import and return what the row names."""
         if not self.package:
             return pkgutil.resolve_name(self.where)
         try:
@@ -68,7 +68,7 @@ class Part(Generic[Made]):
             ) from None
 
     def summary(self) -> str:
-        """What it is, in one line."""
+        """Description in one line."""
         if not self.package:
             return self.about
         first_line = (self.imported().__doc__ or "").strip().partition("\n")[0]
@@ -79,7 +79,7 @@ Row = TypeVar("Row", bound=Part[Any])
 
 
 def with_plugins(group: str, rows: Mapping[str, Row], kind: type[Row]) -> dict[str, Row]:
-    """A table of ours with the rows that packages add to it: the entry points of the group `hynet.losses` and so on.
+    """Add to a table the rows of installed packages: the entry points of the group `hynet.losses` and so on.
 
     kind: the class of the rows. A name that we use ourselves stays ours.
     """
@@ -91,7 +91,7 @@ def with_plugins(group: str, rows: Mapping[str, Row], kind: type[Row]) -> dict[s
 
 
 def importable(table: Mapping[str, Row]) -> Iterator[tuple[str, Row]]:
-    """The rows of a table without plug-ins that cannot be imported; ours come first."""
+    """Yield the rows of a table, ours first, without plug-ins that cannot be imported."""
     for name, row in table.items():
         try:
             row.imported()
@@ -102,5 +102,5 @@ def importable(table: Mapping[str, Row]) -> Iterator[tuple[str, Row]]:
 
 @cache
 def _installed() -> Any:
-    """All entry points of all packages, looked for once."""
+    """Entry points of all installed packages, looked up once."""
     return entry_points()

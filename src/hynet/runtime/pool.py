@@ -73,13 +73,13 @@ class Pool(Protocol):
     dashboard: str | None  # a web page of what it does
 
     def slots(self) -> int:
-        """How many batches are done at once."""
+        """Number of batches done at once."""
         ...
 
     def submit(self, ticket: Hashable, function: str, *values: Any, seconds: float | None) -> None: ...
 
     def next(self) -> tuple[Any, Outcome]:
-        """Waits for one."""
+        """Wait for one outcome, and return its ticket with it."""
         ...
 
     def avoid(self, where: str, why: str) -> None:
@@ -283,6 +283,6 @@ class LocalPool:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Ends at once; what is half done is lost."""
+        """End at once; what is half done is lost."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._workers.end()
