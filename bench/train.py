@@ -121,27 +121,25 @@ def _plain(count: int) -> Callable[[], Stages]:
 def _fast(count: int, compiled: bool) -> Callable[[], Stages]:
     """What `hynet train hynet` does, stage by stage."""
     import numpy as np
+    import torch
 
     from hynet.runtime.machine import keep_memory_mapped
-    from hynet.training import loop
+    from hynet.training import descriptor
     from hynet.training.configuration import TrainConfig
     from hynet.training.sampling import mix
-    from hynet.training.tiling import threads_for
     from hynet.types import PatchSet
 
     keep_memory_mapped()
     config = TrainConfig(pairs_per_batch=count, compiled=compiled)
     data = np.random.default_rng(0).integers(0, 256, (20 * count, 32, 32), np.uint8)
-    state, loss = loop.start(config, "cpu"), loop.loss_function(config)
-    model = loop.tiled(state.network, config, loss)
+    state, loss = descriptor.start(config, "cpu"), descriptor.loss_function(config)
+    model = descriptor.tiled(state.network, config, loss)
     mixture = mix([PatchSet(data, np.arange(len(data)) // 2)])
-    batches = loop.batches(mixture, config, first=0, per_epoch=10, device="cpu")
+    batches = descriptor.batches(mixture, config, first=0, per_epoch=10, device="cpu")
+
+    torch.set_num_threads(1)  # the workers of the network have the cores, as in `loop.run`
 
     def step() -> Stages:
-        with threads_for(model):
-            return measured()
-
-    def measured() -> Stages:
         clock = _Clock()
         batch = next(batches)
         clock.stage("data")

@@ -8,5 +8,5 @@ resume=()
 if [ -e "$3/last.pt" ]; then resume=(--resume); fi
 # jitter: twice the recipe's, since what light lacked most was what `default` makes of badly placed keypoints
 OMP_NUM_THREADS=1 exec taskset -c "${CORE:-0}" hynet train light --teacher default --start-from "$1" --data "$2" --out "$3" --minutes "$4" \
-  "${resume[@]}" --pairs-per-batch 256 --jitter 0.6 --lessons 1 --learning-rate 0.004 --warmup 0.03 --average 0.998 --precision auto \
+  "${resume[@]}" --pairs-per-batch 256 --jitter 0.6 --distill-fraction 1 --learning-rate 0.004 --warmup 0.03 --average 0.998 --precision auto \
   --checkpoint-minutes 4

@@ -8,16 +8,17 @@ if [ $# -ne 3 ]; then sed -n 3,5p "$0" >&2; exit 2; fi
 sets=$1 out=$2 what=$3
 # The settings of HyNet's recipe but for what a row is, as in `hynet ablate`.
 declare -A row=(
-  [hynet]="" [hynet-bn]="--norm bn" [hynet-sosr]="--sosr 1" [sosnet]="--network l2net --loss sosnet"
+  [hynet]="" [hynet-bn]="" [hynet-sosr]="--sosr 1" [sosnet]="--network l2net --loss sosnet"
   [hardnet]="--network l2net --loss hardnet" [loss-a]="--loss loss_a" [loss-b]="--loss loss_b"
   [hynet-s]="--loss s_only" [hynet-d]="--loss d_only"
 )
 
 run() { # NAME STEPS SEED OPTIONS...
-  local folder=$out/$1 resume=()
+  local folder=$out/$1 resume=() recipe=hynet
+  case $1 in *hynet-bn*) recipe=hynet-bn ;; esac
   if [ -e "$folder/ended" ]; then return; fi
   if [ -e "$folder/last.pt" ]; then resume=(--resume); fi
-  python -m hynet train hynet --data "$sets/open" --validate "$sets/choose" --out "$folder" --steps "$2" --seed "$3" "${@:4}" \
+  python -m hynet train "$recipe" --data "$sets/open" --validate "$sets/choose" --out "$folder" --steps "$2" --seed "$3" "${@:4}" \
     --schedule linear --pairs-per-batch 256 --precision auto --checkpoint-minutes 2 "${resume[@]}"
   touch "$folder/ended"
 }

@@ -92,9 +92,9 @@ def write_set(root: Path, points: int, seed: int) -> Path:
 
 def train_whole_and_cut(config: Any, patches: Any, folder: Path, train: Any = None) -> tuple[Path, Path]:
     """Two runs that must end alike: one undisturbed, one stopped by Ctrl-C at step 2 and taken up again."""
-    from hynet.training import loop
+    import hynet
 
-    train = train or loop.train
+    train = train or hynet.train
 
     def watch(line: dict[str, Any]) -> None:
         if line["step"] == 2:

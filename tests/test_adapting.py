@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hynet.errors import BadInput
 from hynet.patchsets.kept_apart import in_two, link
 from hynet.training import adapting
 from hynet.training.adapting import adapt
+from hynet.training.recipes import ADAPT
 
 
 @pytest.fixture(scope="module")
@@ -30,20 +32,21 @@ def untrained(folder: Path) -> Path:
 
 
 def test_a_model_that_knows_nothing_becomes_better(sets, tmp_path, monkeypatch):
-    monkeypatch.setattr(adapting, "PAIRS_PER_BATCH", 32)
+    monkeypatch.setattr(adapting, "ADAPT", replace(ADAPT, pairs_per_batch=32))
     found = adapt(*sets, tmp_path / "run", minutes=0.04, model=str(untrained(tmp_path)), compiled=False)
-    assert found.better
-    assert found.after < found.before
-    assert found.difference[0] <= found.after - found.before <= found.difference[1]
+    before, after, (low, high) = (found.details[name] for name in ("before", "after", "difference"))
+    assert found.details["better"]
+    assert after < before
+    assert low <= after - before <= high
 
 
 def test_a_model_that_has_not_changed_is_as_good_as_before_to_the_last_digit(sets, tmp_path):
     """`default` is used in 8-bit integers, but what it becomes is in floats: like is compared with like."""
     found = adapt(*sets, tmp_path / "run", minutes=0, model="default", compiled=False)
     assert found.steps == 0
-    assert found.after == found.before > 0
-    assert found.difference == (0, 0)
-    assert not found.better
+    assert found.details["after"] == found.details["before"] > 0
+    assert found.details["difference"] == [0, 0]
+    assert not found.details["better"]
 
 
 def test_too_few_pairs_to_measure_on_are_told(sets, tmp_path):

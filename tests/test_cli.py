@@ -85,8 +85,8 @@ def test_help_of_a_dataclass_comes_from_its_comments(capsys):
     said = shown(capsys, "evaluate", "ubc")
     assert "--data PATH the folder with the benchmark's data" in said
     said = shown(capsys, "train", "hynet")
-    assert "--schedule constant|linear|cosine|stepwise After the warm-up; linear and cosine end at zero" in said
-    assert "--margin FLOAT of the loss" in said
+    assert "--minutes FLOAT wall-clock time; the time between" in said
+    assert "--start-from TEXT weights to start from" in said
 
 
 @pytest.mark.parametrize(

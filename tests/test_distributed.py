@@ -15,7 +15,8 @@ from hynet.descriptors import DESCRIPTORS
 from hynet.features.descriptors.layers import start_orthogonal
 from hynet.mining import NegativeMask, certainly_different
 from hynet.training import distributed
-from hynet.training.loop import Batch, loss_of
+from hynet.training.batches import Batch
+from hynet.training.descriptor import loss_of
 from hynet.training.tiling import Tiled
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
 
 import hynet
-from conftest import train_whole_and_cut, write_set
+from conftest import write_set
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.features.detectors.affine_network import SHIPPED, AffineNetwork
 
 torch = pytest.importorskip("torch")
-from hynet.training import checkpoints, joint, shape, warps  # noqa: E402
-from hynet.training.shape_settings import JOINT  # noqa: E402
+from hynet.training import loop, shape, warps  # noqa: E402
+from hynet.training.recipes import JOINT  # noqa: E402
 
 TINY = replace(
     JOINT,
@@ -36,47 +35,36 @@ def patches():
     return synthetic.patch_set(60, 4, seed=1)
 
 
-def first_batch(patches):
-    made = shape.batches(shape.mix([patches]), TINY, first=0, per_epoch=2, device="cpu", size=shape.PATCH)
-    warp = warps.random_warps(2 * TINY.pairs_per_batch, torch.Generator().manual_seed(0), TINY.tilt, TINY.turn)
-    return next(made), warp
-
-
 def test_both_networks_learn_to_find_patches_again(patches):
-    learning, batch = joint.JointLearning(TINY), first_batch(patches)
-    before = {name: value.clone() for name, value in learning.state.network.named_parameters()}
+    task = shape.Joint(TINY, {"a": patches})
+    batch = next(task.batches(0))
+    before = {name: value.clone() for name, value in task.state.network.named_parameters()}
     totals = []
     for _ in range(20):
-        terms = learning.loss(*batch)
+        terms = task.terms(*batch)
         totals.append(float(terms.total.detach()))
-        shape.step(learning.state, terms.total, 0.0005)
+        loop.step(task.state, terms.total, 0.0005)
     assert np.mean(totals[-3:]) < 0.8 * np.mean(totals[:3])
-    moved = {name for name, value in learning.state.network.named_parameters() if not torch.equal(value, before[name])}
+    moved = {name for name, value in task.state.network.named_parameters() if not torch.equal(value, before[name])}
     assert moved == before.keys()
 
 
 def test_every_second_pair_is_described_as_it_is(patches, monkeypatch):
     seen = []
 
-    def sampled(patches, frames, region):
-        seen.append((frames, region))
-        return warps.sampled(patches, frames, region)
+    def sampled(patches, frames, region=0.0):
+        if region:
+            seen.append((frames, region))
+        return warps.sampled(patches, frames, *([region] if region else []))
 
-    monkeypatch.setattr(joint, "sampled", sampled)
-    joint.JointLearning(TINY).loss(*first_batch(patches))
+    monkeypatch.setattr(shape, "sampled", sampled)
+    task = shape.Joint(TINY, {"a": patches})
+    task.terms(*next(task.batches(0)))
     [(frames, region)] = seen
     assert region == 1  # all of a patch, as `hynet match` describes it
     for side in frames.detach().chunk(2):  # anchors, positives
         round_ones = (side == torch.eye(2)).all(dim=2).all(dim=1)
         assert round_ones.tolist() == [True, False] * 4
-
-
-def test_a_run_that_was_stopped_goes_on_with_the_same_bits(tmp_path, patches):
-    train = partial(shape.train, learns=joint.JointLearning)
-    whole, cut = train_whole_and_cut(TINY, patches, tmp_path, train)
-    one, other = (checkpoints.read(run / "last.pt") for run in (whole, cut))
-    for part in ("network", "trained"):
-        assert all(torch.equal(one[part][name], other[part][name]) for name in one[part])
 
 
 def test_the_command_writes_a_descriptor_and_shapes_to_match_with(tmp_path, capsys):
@@ -115,7 +103,7 @@ def test_the_command_writes_a_descriptor_and_shapes_to_match_with(tmp_path, caps
 
 
 def test_the_descriptor_of_a_run_is_shared_with_a_card_that_says_what_it_goes_with(tmp_path, patches):
-    shape.train(TINY, {"a": patches}, tmp_path / "run", learns=joint.JointLearning)
+    hynet.train(TINY, {"a": patches}, tmp_path / "run", recipe_name="joint")
     assert main(f"export --model {tmp_path}/run --to {tmp_path}/shared.safetensors --card".split()) == 0
     shared = hynet.load(tmp_path / "shared.safetensors").state_dict()
     assert all(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import subprocess
 import sys
 
@@ -234,29 +233,6 @@ def test_the_second_view_is_the_first_moved_as_it_says():
         assert np.corrcoef(first[inside], seen[0, 0].numpy()[inside])[0, 1] > 0.85
 
 
-def test_a_run_that_was_stopped_goes_on_as_if_it_had_not(tmp_path, monkeypatch):
-    monkeypatch.setattr(keynet_training, "CROP", 96)
-    monkeypatch.setattr(keynet_training, "PAIRS", 1)
-    photos = [tmp_path / f"{k}.png" for k in range(2)]
-    for k, path in enumerate(photos):
-        cv2.imwrite(str(path), synthetic.texture((300, 200), k))
-
-    def stop(done: int, total: int, what: str) -> None:
-        if what.startswith("step 2"):
-            signal.raise_signal(signal.SIGINT)
-
-    once = keynet_training.train(photos, tmp_path / "once", steps=4)
-    with pytest.raises(KeyboardInterrupt) as caught:
-        keynet_training.train(photos, tmp_path / "twice", steps=4, progress=stop)
-    assert caught.value.__notes__ == [f"2 steps are kept in {tmp_path}/twice"]
-    with pytest.raises(BadInput, match="already holds a run"):
-        keynet_training.train(photos, tmp_path / "twice", steps=4)
-    twice = keynet_training.train(photos, tmp_path / "twice", steps=4, resume=True)
-    assert (once.steps, twice.steps) == (4, 4)
-    for one, other in zip(*(load(run.checkpoint).state_dict().values() for run in (once, twice)), strict=True):
-        assert torch.equal(one, other)
-
-
 def test_training_makes_corners_agree(monkeypatch):
     monkeypatch.setattr(keynet_training, "CROP", 96)
     torch.manual_seed(0)
@@ -278,12 +254,13 @@ def test_training_makes_corners_agree(monkeypatch):
 
 
 def test_a_run_that_cannot_be_is_refused(tmp_path):
-    for length in ({}, {"steps": 0}, {"steps": 1, "minutes": 1}):
-        with pytest.raises(BadInput, match="either steps or minutes"):
-            keynet_training.train([], tmp_path / "run", **length)
     cv2.imwrite(str(tmp_path / "night.png"), np.zeros((200, 200), np.uint8))
+    with pytest.raises(BadInput, match="exactly one of them"):
+        hynet.train("keynet", tmp_path, tmp_path / "run", steps=1, minutes=1)
+    with pytest.raises(BadInput, match="is not validated while it trains"):
+        hynet.train("keynet", tmp_path, tmp_path / "run", steps=1, validate=tmp_path, validate_on_training=True)
     with pytest.raises(BadInput, match="next to nothing"):
-        keynet_training.train([tmp_path / "night.png"], tmp_path / "run", steps=1)
+        hynet.train("keynet", tmp_path, tmp_path / "run", steps=1)
 
 
 def test_a_network_that_was_trained_again_is_opened_again(tmp_path):

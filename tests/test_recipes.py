@@ -10,9 +10,10 @@ import pytest
 import torch
 from torch import nn
 
+import hynet
 from hynet.datasets import synthetic
 from hynet.losses import AP_BINS, LOSSES, NEIGHBOURS
-from hynet.training import loop
+from hynet.training import descriptor, loop
 from hynet.training.recipes import RECIPES
 from hynet.types import PatchPairs, PatchSet
 
@@ -50,7 +51,7 @@ HYNET = {
     "noise": 0.0,
     "jpeg": 0.0,
     "balance": 0.0,
-    "together": 1,
+    "group_size": 1,
     "hard": 0.0,
     "certain": False,
 }
@@ -74,7 +75,7 @@ DIFFERS = {
         "jitter": 0.5,
         "light": 0.3,
         "balance": 0.5,
-        "together": 8,
+        "group_size": 8,
         "hard": 0.5,
         "certain": True,
     },
@@ -82,7 +83,7 @@ DIFFERS = {
         "network": "lightnet",
         "dropout": 0.0,
         "teacher": "default",
-        "lessons": 0.75,
+        "distill_fraction": 0.75,
         "loss": "distilled",
         "options": {
             "copies": 4.0,
@@ -107,7 +108,7 @@ DIFFERS = {
         "noise": 0.1,
         "jpeg": 0.1,
         "balance": 0.5,
-        "together": 8,
+        "group_size": 8,
         "hard": 0.5,
         "certain": True,
     },
@@ -171,8 +172,8 @@ DIFFERS = {
         "dampening": 0.0,
         "weight_decay": 1e-4,
         "schedule": "stepwise",
-        "stretches": 30,
-        "fall": 0.8,
+        "num_decays": 30,
+        "lr_decay": 0.8,
         "epochs": 300,
     },
     # Ablations (Table 3, Fig. 5c): HyNet's settings but for one thing.
@@ -188,18 +189,18 @@ DIFFERS = {
 }
 ONLY_OF = {  # settings that do nothing elsewhere
     "gain": ("start", "orthogonal"),
-    "lessons": ("teacher", "default"),
+    "distill_fraction": ("teacher", "default"),
     "momentum": ("optimiser", "sgd"),
     "dampening": ("optimiser", "sgd"),
-    "stretches": ("schedule", "stepwise"),
-    "fall": ("schedule", "stepwise"),
+    "num_decays": ("schedule", "stepwise"),
+    "lr_decay": ("schedule", "stepwise"),
 }
 
 
 def effective(name: str) -> dict:
     """All settings of a recipe that do something, the loss's own values among them."""
     config = RECIPES[name].config
-    loss = loop.loss_function(config)
+    loss = descriptor.loss_function(config)
     options = {
         key: one.default for key, one in inspect.signature(loss).parameters.items() if one.kind == one.KEYWORD_ONLY
     }
@@ -230,7 +231,7 @@ def test_the_recipes_are_those_of_the_paper_and_two_for_cpus():
 
 
 def test_hardnets_optimiser_is_sgd_whose_momentum_dampens_the_gradient():
-    optimiser = loop.start(replace(RECIPES["hardnet"].config, pairs_per_batch=8), "cpu").optimiser
+    optimiser = descriptor.start(replace(RECIPES["hardnet"].config, pairs_per_batch=8), "cpu").optimiser
     assert type(optimiser) is torch.optim.SGD
     group = optimiser.param_groups[0]
     assert (group["lr"], group["momentum"], group["dampening"], group["weight_decay"]) == (10.0, 0.9, 0.9, 1e-4)
@@ -244,13 +245,13 @@ def patches():
 @pytest.mark.parametrize("name", sorted(RECIPES))
 def test_every_recipe_takes_a_step_that_changes_its_weights(name, patches):
     config = replace(RECIPES[name].config, pairs_per_batch=6, compiled=False)
-    state = loop.start(config, "cpu")
+    state = descriptor.start(config, "cpu")
     learnt = [part.weight for part in state.network.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
     before = [weights.detach().clone() for weights in learnt]
-    loss = loop.loss_function(config)
-    model = loop.tiled(state.network, config, loss)
-    batch = next(loop.batches(loop.mix([patches]), config, first=0, per_epoch=4, device="cpu"))
-    terms = loop.loss_of(model, batch, loss)
+    loss = descriptor.loss_function(config)
+    model = descriptor.tiled(state.network, config, loss)
+    batch = next(descriptor.batches(descriptor.mix([patches]), config, first=0, per_epoch=4, device="cpu"))
+    terms = descriptor.loss_of(model, batch, loss)
     loop.step(state, terms.total, 0.01)
     assert torch.isfinite(terms.total)
     assert not any(torch.equal(old, new) for old, new in zip(before, learnt, strict=True))
@@ -291,7 +292,7 @@ def test_every_recipe_learns(name, learnable, unseen, tmp_path):
     config = replace(
         recipe, epochs=None, minutes=None, steps=STEPS, pairs_per_batch=pairs, validate_minutes=60.0, compiled=False
     )
-    untrained = loop.validation_error(loop.start(config, "cpu").network.describe, *unseen)
-    trained = loop.train(config, {"synthetic": learnable}, tmp_path, validate={"unseen": unseen}).validation["unseen"]
+    untrained = descriptor.validation_error(descriptor.start(config, "cpu").network.describe, *unseen)
+    trained = hynet.train(config, {"synthetic": learnable}, tmp_path, validate={"unseen": unseen}).validation["unseen"]
     print(f"| `{name}` | {untrained:.1f} | {trained:.1f} |", flush=True)
     assert trained < LEFT.get(name, 0.5) * untrained, (untrained, trained)

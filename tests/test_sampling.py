@@ -36,17 +36,17 @@ def some_pairs(data: PatchSet, rng: np.random.Generator) -> np.ndarray:
     counts=st.lists(st.integers(1, 9), min_size=12, max_size=60),
     batch=st.integers(2, 5),
     seed=st.integers(0, 99),
-    together=st.sampled_from([1, 3]),
+    group_size=st.sampled_from([1, 3]),
     balance=st.sampled_from([0.0, 0.5, 1.0]),
     hard=st.sampled_from([0.0, 0.5, 1.0]),
 )
 @settings(max_examples=60, deadline=None)
-def test_pairs_show_one_point_twice_and_no_point_is_twice_in_a_batch(counts, batch, seed, together, balance, hard):
+def test_pairs_show_one_point_twice_and_no_point_is_twice_in_a_batch(counts, batch, seed, group_size, balance, hard):
     counts = counts + [2] * batch
     data = made_of(counts, images=[k // 5 for k in range(len(counts))], scenes=[k // 10 for k in range(len(counts))])
     rng = np.random.default_rng(seed)
     data = replace(data, places=rng.uniform(0, 500, (len(data), 2)), hard_pairs=some_pairs(data, rng))
-    rows = sampling.pairs(data, batch, seed=seed, epoch=1, together=together, balance=balance, hard=hard)
+    rows = sampling.pairs(data, batch, seed=seed, epoch=1, group_size=group_size, balance=balance, hard=hard)
     assert (data.points[rows[..., 0]] == data.points[rows[..., 1]]).all()
     assert (rows[..., 0] != rows[..., 1]).all()
     for one in rows:
@@ -108,7 +108,7 @@ def test_balance_gives_small_scenes_a_larger_share():
 
 def test_points_of_one_image_stand_together():
     data = made_of([2] * 400, images=[k % 20 for k in range(400)])
-    rows = sampling.pairs(data, 40, seed=0, epoch=0, together=10)
+    rows = sampling.pairs(data, 40, seed=0, epoch=0, group_size=10)
     images = data.images[rows[..., 0]]
     assert all(len(np.unique(one)) <= 5 for one in images)
 
@@ -120,7 +120,7 @@ def test_points_that_stand_together_are_neighbours_where_places_are_known():
     data = replace(data, places=where[data.points])
 
     def apart(data):
-        rows = sampling.pairs(data, 200, seed=0, epoch=0, together=8, balance=0.5)
+        rows = sampling.pairs(data, 200, seed=0, epoch=0, group_size=8, balance=0.5)
         groups = where[data.points[rows[..., 0].reshape(-1, 8)]]  # (groups, 8, 2)
         return np.median(np.linalg.norm(groups - groups.mean(1, keepdims=True), axis=2))
 

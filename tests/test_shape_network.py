@@ -13,7 +13,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 
 import hynet
-from conftest import train_whole_and_cut, write_set
+from conftest import write_set
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadInput, BadWeights
@@ -27,8 +27,8 @@ from hynet.types import Keypoints
 torch = pytest.importorskip("torch")
 from hynet.features.detectors import affnet  # noqa: E402
 from hynet.features.export.affine_network import AGREE_INT8  # noqa: E402
-from hynet.training import checkpoints, shape, shaping, warps  # noqa: E402
-from hynet.training.shape_settings import SHAPE  # noqa: E402
+from hynet.training import loop, shape, warps  # noqa: E402
+from hynet.training.recipes import SHAPE  # noqa: E402
 
 TINY = replace(SHAPE, minutes=None, steps=4, pairs_per_batch=8, log_every=1, checkpoint_minutes=0.0)
 
@@ -92,7 +92,7 @@ def frames_apart(network, patches) -> float:
     pixels = torch.from_numpy(patches.patches[::4, None]).float().repeat(2, 1, 1, 1)
     warp = warps.random_warps(len(pixels), random(9), 2.5, 0.0)
     with torch.inference_mode():
-        first, second = shaping.shaped(network, pixels, warp).chunk(2)
+        first, second = shape.shaped(network, pixels, warp).chunk(2)
     return float((first - second).square().sum((1, 2)).sqrt().mean())
 
 
@@ -107,39 +107,33 @@ def test_a_run_can_go_on_from_weights():
     assert all(torch.equal(value, started[name]) for name, value in affnet.load(weights).state_dict().items())
 
 
-def first_batch(patches):
-    made = shape.batches(shape.mix([patches]), TINY, first=0, per_epoch=2, device="cpu", size=shape.PATCH)
-    return next(made), warps.random_warps(2 * TINY.pairs_per_batch, random(), TINY.tilt, TINY.turn)
-
-
 def test_steps_bring_the_warped_patches_of_pairs_nearer(patches):
-    learning, batch = shape.ShapeLearning(TINY), first_batch(patches)
+    task = shape.Shape(TINY, {"a": patches})
+    batch = next(task.batches(0))
     d_pos = []
     for _ in range(60):
-        terms = learning.loss(*batch)
+        terms = task.terms(*batch)
         d_pos.append(float(terms.d_pos.mean()))
-        shape.step(learning.state, terms.total, 0.0005)
+        loop.step(task.state, terms.total, 0.0005)
     assert d_pos[-1] < 0.85 * d_pos[0]
 
 
 def test_only_the_network_learns_and_the_descriptor_stays(patches):
-    learning, batch = shape.ShapeLearning(TINY), first_batch(patches)
-    _, descriptor = learning.averaged()
+    task = shape.Shape(TINY, {"a": patches})
+    _, descriptor = task.networks()
     before = {name: value.clone() for name, value in descriptor.state_dict().items()}
-    shape.step(learning.state, learning.loss(*batch).total, 0.01)
+    loop.step(task.state, task.terms(*next(task.batches(0))).total, 0.01)
     assert all(torch.equal(value, before[name]) for name, value in descriptor.state_dict().items())
-    assert all(weight.grad.abs().sum() > 0 for weight in learning.state.network.parameters())
+    assert all(weight.grad.abs().sum() > 0 for weight in task.state.network.parameters())
 
 
-def test_a_run_that_was_stopped_goes_on_with_the_same_bits(tmp_path, patches):
-    whole, cut = train_whole_and_cut(TINY, patches, tmp_path, shape.train)
-    one, other = (checkpoints.read(run / "last.pt") for run in (whole, cut))
-    for part in ("network", "trained"):
-        assert all(torch.equal(one[part][name], other[part][name]) for name in one[part])
+def test_a_run_is_not_overwritten_nor_continued_with_other_warps(tmp_path, patches):
+    config = replace(TINY, steps=1)
+    hynet.train(config, {"a": patches}, tmp_path)
     with pytest.raises(BadInput, match="already holds a run"):
-        shape.train(TINY, {"a": patches}, whole)
+        hynet.train(config, {"a": patches}, tmp_path)
     with pytest.raises(BadInput, match=r"tilt was 2\.5, now 2\.0"):
-        shape.train(replace(TINY, tilt=2.0), {"a": patches}, whole, resume=True)
+        hynet.train(replace(config, tilt=2.0), {"a": patches}, tmp_path, resume=True)
 
 
 def test_the_command_trains_a_network_that_shape_takes(tmp_path, capsys):
@@ -187,7 +181,7 @@ def test_a_network_looks_at_patches_as_wide_as_those_it_learnt_from(tmp_path):
         ("--steps 1 --tilt 0.5", "tilt must be 1 or more"),
         ("--steps 0", "steps must be more than 0"),
         ("--minutes 0", "minutes must be more than 0"),
-        ("--steps 1 --descriptor rootsift", "rootsift"),
+        ("--steps 1 --descriptor rootsift --pairs-per-batch 8", "rootsift"),
         ("--steps 1 --validate {set}", "which is trained on"),
         ("--steps 1 --pairs-per-batch 100", "there are 60"),
     ],

@@ -24,7 +24,7 @@ from hynet.paper import plans, runs, scoring
 from hynet.paper.figures.drawing import FIGURES, Sources
 from hynet.paper.plans import PLANS, Ordering
 from hynet.runtime.parts import Part
-from hynet.training import batches, checkpoints, loop
+from hynet.training import batches, checkpoints, descriptor
 from hynet.training.recipes import HYNET, RECIPES
 
 
@@ -74,7 +74,7 @@ def rivals(sets, tmp_path_factory):
             yield batch
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "batches", watched)
+        patch.setattr(descriptor, "batches", watched)
         assert main(command(sets, "rivals", out)) == 0
     return out, seen
 
@@ -278,15 +278,18 @@ def test_curves_are_of_the_validation_set_that_is_named(figures, sets, tmp_path)
 
 
 def test_a_run_goes_on_whether_it_is_compiled_or_not_but_not_with_other_processes():
-    slow, fast = (checkpoints.about("hynet", replace(HYNET, compiled=how), {}) for how in (False, True))
-    checkpoints.check_same_run(Path("last.pt"), slow, fast)
+    compiled = replace(HYNET, compiled=True)
+    slow, fast = (checkpoints.about("hynet", how, {}) for how in (replace(HYNET, compiled=False), compiled))
+    checkpoints.check_same_run(Path("last.pt"), slow, fast, compiled)
     with pytest.raises(BadInput, match="was made by 4 processes, and 1 would see other batches"):
-        checkpoints.check_same_run(Path("last.pt"), slow | {"processes": 4}, fast)
+        checkpoints.check_same_run(Path("last.pt"), slow | {"processes": 4}, fast, compiled)
     earlier = {key: value for key, value in slow.items() if key not in ("processes", "taught_by")}
-    checkpoints.check_same_run(Path("last.pt"), earlier, fast | {"processes": 4})  # of a version that noted neither
+    checkpoints.check_same_run(
+        Path("last.pt"), earlier, fast | {"processes": 4}, compiled
+    )  # of a version that noted neither
     taught = {"taught_by": {"teacher": "other"}}
     with pytest.raises(BadInput, match="other weights of the teacher"):
-        checkpoints.check_same_run(Path("last.pt"), slow | taught, fast | {"taught_by": {"teacher": "one"}})
+        checkpoints.check_same_run(Path("last.pt"), slow | taught, fast | {"taught_by": {"teacher": "one"}}, compiled)
 
 
 @pytest.mark.slow

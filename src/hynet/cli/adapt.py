@@ -24,7 +24,7 @@ from ..patchsets.kept_apart import in_two, link
 from ..runtime.files import make_folder
 from ..runtime.locks import exclusive_lock
 from ..runtime.long_runs import note_what_is_kept
-from ..training.adapting import Adapted, adapt, check_model
+from ..training.adapting import adapt, check_model
 from ..training.card import share
 from . import Report
 from .progress import bar, tell
@@ -72,27 +72,11 @@ def run(
             found = adapt(
                 learn, kept_apart, work / "run", minutes=minutes, model=model, seed=seed, compiled=compiled, watch=show
             )
-        if found.better:
+        if found.details["better"]:
             share(work / "run", out)
     shutil.rmtree(work)
-    data = {
-        "better": found.better,
-        "before": found.before,
-        "after": found.after,
-        "difference": [*found.difference],
-        "pairs": found.pairs,
-        "steps": found.steps,
-        "model": str(out) if found.better else None,
-    }
-    return Report(_text(found, model, out), data)
-
-
-def _text(found: Adapted, model: str, out: Path) -> str:
-    low, high = found.difference
-    measured = (
-        f"FPR@95 on {found.pairs:,} pairs of photos kept apart: {found.before:.2f}% with {model}, {found.after:.2f}% "
-        f"after {found.steps:,} steps, a difference of {found.after - found.before:+.2f} [{low:+.2f}, {high:+.2f}]."
-    )
-    if found.better:
-        return f"{measured}\nIt is better: {out}"
-    return f"{measured}\nNot better beyond the interval, so nothing was written; more photos or minutes may help."
+    kept = str(out) if found.details["better"] else None
+    end = "Not better beyond the interval, so nothing was written; more photos or minutes may help."
+    if kept:
+        end = f"It is better: {out}"
+    return Report("\n".join([*found.notes, end]), {**found.details, "steps": found.steps, "model": kept})

@@ -75,6 +75,8 @@ def arguments(command: Any, given: Any = None) -> Iterator[Argument]:
         if is_dataclass(kind):
             yield from arguments(kind, None if default is REQUIRED else default)
             continue
+        if tyro.conf.Fixed in notes:  # by a recipe
+            continue
         help_ = next((note.help for note in notes if getattr(note, "help", None)), helps.get(name, ""))
         if tyro.conf.Positional in notes:
             shown = next((note.metavar for note in notes if getattr(note, "metavar", None)), name.upper())

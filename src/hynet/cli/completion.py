@@ -11,19 +11,16 @@ import importlib
 import io
 from collections.abc import Mapping
 from contextlib import redirect_stdout
-from pathlib import Path
 from typing import Annotated, Any, Literal, Union
 
 import tyro
 
 from ..evaluation import BENCHMARKS
-from ..training.configuration import TrainConfig
-from ..training.recipes import RECIPES
+from ..training.recipes import ALL_RECIPES
 from . import COMMANDS, Report
 from .evaluate import Asked
-from .other_recipes import OTHER_RECIPES
 from .paper import PARTS
-from .train import TrainingDevice
+from .train import command
 
 # tyro's function answers one empty word where it knows nothing, which would keep bash from completing file names.
 FILES_IN_BASH = """
@@ -59,7 +56,7 @@ def _commands() -> dict[str, Any]:
     """Each command as tyro takes it. The first word of three of them decides on their options."""
     modules = {name: importlib.import_module(f".{name.replace('-', '_')}", __package__) for name in COMMANDS}
     plain = {name: module.run for name, module in modules.items() if not hasattr(module, "main")}
-    recipes = dict.fromkeys(RECIPES, _train) | {name: recipe.run for name, recipe in OTHER_RECIPES.items()}
+    recipes = {name: command(name, recipe.config) for name, recipe in ALL_RECIPES.items()}
     benchmarks = {name: Asked[row.options()] for name, row in BENCHMARKS.items()}  # type: ignore[misc]
     parts = {name: options for name, (options, _) in PARTS.items()}
     return plain | {"train": _one_of(recipes), "evaluate": _one_of(benchmarks), "paper": _one_of(parts)}
@@ -70,16 +67,3 @@ def _one_of(choices: Mapping[str, Any]) -> Any:
     return Union[  # noqa: UP007
         tuple(Annotated[Any, tyro.conf.subcommand(name, constructor=each)] for name, each in choices.items())
     ]
-
-
-def _train(
-    *,
-    data: list[Path],
-    out: Path,
-    config: Annotated[TrainConfig, tyro.conf.arg(name="")],
-    validate: tuple[Path, ...] = (),
-    validate_on_training: bool = False,
-    resume: bool = False,
-    device: TrainingDevice = None,
-) -> None:
-    """The options that all recipes share."""

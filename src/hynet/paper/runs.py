@@ -24,7 +24,7 @@ from ..runtime.files import atomic_write
 from ..runtime.long_runs import duration, repeatedly
 from ..runtime.machine import cores
 from ..runtime.pool import in_processes
-from ..training.configuration import LENGTHS, Precision, TrainConfig
+from ..training.configuration import LENGTHS, NO_EFFECT, Precision, TrainConfig
 from ..types import Progress, silent
 
 TRAINED = "trained.json"
@@ -98,7 +98,7 @@ def with_budget(
 def _spelt_out(config: TrainConfig) -> TrainConfig:
     """With every option of its loss, so that a margin left out and the same one given are one run."""
     spelt = options(choose(LOSSES, config.loss, "loss").imported()) | config.options_of_the_loss()
-    named = {one.name for one in fields(config) if "of" in one.metadata}  # as options_of_the_loss
+    named = {one.name for one in fields(config) if one.metadata.get("of") == "the loss"}  # as options_of_the_loss
     own = {name: value for name, value in spelt.items() if name in named}
     others = {name: value for name, value in spelt.items() if name not in named}
     return replace(config, **own, loss_options=others)
@@ -106,9 +106,7 @@ def _spelt_out(config: TrainConfig) -> TrainConfig:
 
 def place(out: Path, config: TrainConfig, data: Sequence[Path], validate: Path | None = None) -> Path:
     """The folder of a run: other settings or other data, another folder. validate: the set that its log is about."""
-    from ..training.checkpoints import FREE_TO_CHANGE  # brings torch
-
-    settings = {key: value for key, value in asdict(config).items() if key not in FREE_TO_CHANGE}
+    settings = {key: value for key, value in asdict(config).items() if key not in NO_EFFECT}
     sets = [datasets.find_patches(root).fingerprint(root) for root in data]
     looked_at = [] if validate is None else [datasets.find_patches(validate).fingerprint(validate)]
     key = fingerprints.values([settings, sets, *looked_at])
@@ -183,7 +181,7 @@ def _ended(training: Training) -> Ended | None:
 
 
 def _jobs() -> int:
-    from ..training.descriptor import has_gpu
+    from ..training.distributed import has_gpu
 
     return 1 if has_gpu() else len(cores())
 

@@ -13,11 +13,7 @@ from ..runtime.arrays import write_safetensors
 from ..runtime.files import atomic_write
 from . import checkpoints, materials
 
-# Recipe -> settings that its runs have, as all have, and do not use
-OF_OTHERS = {
-    "shape": {"norm", "dropout", "start", "gain", "lessons", "loss_options", "jitter", "compiled"},
-    "joint": {"network", "norm", "start", "gain", "lessons"},
-}
+WARPED = ("shape", "joint")  # recipes whose validation is under random warps
 
 
 @dataclass(frozen=True)
@@ -45,6 +41,8 @@ def share(
     if source is None:
         raise BadInput(f"no best.pt or last.pt in {run_folder}; give the folder of a training run.")
     content = checkpoints.read(source)
+    if content["about"]["recipe"] == "keynet":
+        raise BadInput(f"the detector of this run is {run_folder}/keynet.onnx; share that file.")
     about, position = content["about"], content["position"]
     bill = [] if sources is None else _bill(about, sources)
     state = content["network"]
@@ -104,14 +102,13 @@ def _card(name: str, about: Mapping[str, Any], position: Mapping[str, Any], bill
     what, use = _purpose(name, about)
     errors = [f"| {Path(path).name} | {error:.2f} |" for path, error in position["validation"].items()]
     data = [f"| {Path(path).name} | {one['patches']} | {one['points']} |" for path, one in about["data"].items()]
-    unused = OF_OTHERS.get(about["recipe"], set())
-    warped = ", under random warps, in the shapes that are predicted" if about["recipe"] in OF_OTHERS else ""
-    settings = [f"| {key} | {value} |" for key, value in config.items() if value is not None and key not in unused]
+    warped = ", under random warps, in the shapes that are predicted" if about["recipe"] in WARPED else ""
+    settings = [f"| {key} | {value} |" for key, value in config.items() if value is not None]
     return "\n".join(
         [
             f"# {name}",
             "",
-            f"Weights of a `{config['network']}` {what}. Trained with the "
+            f"Weights of a `{config.get('network', 'affnet')}` {what}. Trained with the "
             f"recipe `{about['recipe']}` of hynet {about['environment']['hynet']} for {position['step']} steps, "
             f"{position['seconds'] / 60:.0f} minutes.",
             "",

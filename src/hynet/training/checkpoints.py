@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 import io
-import json
 import math
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -22,19 +20,15 @@ from ..features.descriptors import DESCRIPTORS
 from ..features.descriptors.loading import models
 from ..runtime import fingerprints
 from ..runtime.files import atomic_write
-from ..types import PatchSet
 from . import distributed
-from .configuration import as_now
+from .configuration import FREE_TO_CHANGE, RunConfig, changed_settings
 
 LAST, BEST, ABOUT = "last.pt", "best.pt", "run.json"
-FREE_TO_CHANGE = {"compiled", "validate_minutes", "checkpoint_minutes", "log_every"}  # no pair depends on them
-SAMPLED_PATCHES = 4096  # of each set: all that older checkpoints know of it
-STARTS = {"start", "gain"}  # younger than some checkpoints, to whose weights they no longer matter
 
 
 @dataclass
 class Position:
-    """Where a run is. Batches and dropout follow from the seed, the step and the number of processes."""
+    """The point that a run has reached. Batches and dropout follow from the seed, the step and the processes."""
 
     step: int = 0
     seconds: float = 0.0  # of training, over all sessions
@@ -43,15 +37,21 @@ class Position:
     validation: dict[str, float] = field(default_factory=dict)  # the same of the latest weights that were looked at
     validated_step: int = -1
 
+    def choose_anew(self, validation_sets: Iterable[str]) -> None:
+        """Forget the best weights so far if other validation sets are to choose them."""
+        names = set(validation_sets)
+        if names and names != self.best_validation.keys():
+            self.best, self.best_validation, self.validated_step = math.inf, {}, -1
 
-Trained = TypeVar("Trained", bound=torch.nn.Module)
+
+Network = TypeVar("Network", bound=torch.nn.Module)
 
 
 @dataclass
-class State(Generic[Trained]):
-    """What changes while a run trains."""
+class State(Generic[Network]):
+    """Everything that changes while a run trains."""
 
-    network: Trained
+    network: Network
     optimiser: torch.optim.Optimizer
     average: float  # decay of the averaged weights; 0 keeps none
     position: Position = field(default_factory=Position)
@@ -104,19 +104,19 @@ def read(path: Path) -> dict[str, Any]:
     return content
 
 
-def about(recipe: str, config: Any, data: Mapping[str, PatchSet]) -> dict[str, Any]:
-    """What a run is, for run.json, model cards and every checkpoint."""
+def about(recipe: str, config: RunConfig, data: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of a run, for run.json, model cards and every checkpoint. data: name -> `Task.fingerprint`."""
     return {
         "recipe": recipe,
         "config": asdict(config),
-        "data": {name: fingerprint(patch_set) for name, patch_set in data.items()},
+        "data": dict(data),
         "processes": distributed.world(),
         "taught_by": _weights_of(config),
         "environment": environment(),
     }
 
 
-def _weights_of(config: Any) -> dict[str, str | None]:
+def _weights_of(config: RunConfig) -> dict[str, str | None]:
     """Fingerprints of other networks that a training looks at, where they are files."""
     others = {name: getattr(config, name, None) for name in ("teacher", "descriptor", "shape")}
     return {name: _fingerprint(str(given)) for name, given in others.items() if given}
@@ -127,22 +127,16 @@ def _fingerprint(model: str) -> str | None:
     return None if model in DESCRIPTORS else fingerprints.weights(models().get(model, Path(model)))
 
 
-def describe_run(out: Path, about: Mapping[str, Any]) -> None:
-    """run.json: the same for people."""
-    with atomic_write(out / ABOUT) as temporary:
-        temporary.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-
-
-def check_same_run(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """A checkpoint goes on only with the recipe, settings and data that it was made with."""
+def check_same_run(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any], config: RunConfig) -> None:
+    """A checkpoint goes on only with its recipe, its data and, but for FREE_TO_CHANGE, its settings."""
     if saved["recipe"] != now["recipe"]:
         raise BadInput(f"{path} is a run of {saved['recipe']}, not of {now['recipe']}; choose another --out.")
-    before, after = as_now(saved["config"]), now["config"]
-    names = (before.keys() | after.keys()) - FREE_TO_CHANGE - (STARTS - saved["config"].keys())
-    changed = sorted(name for name in names if before.get(name) != after.get(name))
-    if changed:
-        told = ", ".join(f"{name} was {before.get(name)}, now {after.get(name)}" for name in changed)
-        raise BadInput(f"{path} was made with other settings ({told}); use the same, or choose another --out.")
+    if changed := changed_settings(saved["config"], config):
+        values = ", ".join(f"{name} was {before}, now {after}" for name, (before, after) in changed.items())
+        raise BadInput(
+            f"{path} was made with other settings ({values}); use the same, or choose another --out. A run that goes "
+            f"on may change {', '.join(FREE_TO_CHANGE)}."
+        )
     then = saved.get("processes", now["processes"])  # which earlier versions did not note
     if then != now["processes"]:
         raise BadInput(
@@ -153,28 +147,12 @@ def check_same_run(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any])
     if taught_by != now["taught_by"]:
         who = next(name for name in now["taught_by"] if taught_by.get(name) != now["taught_by"][name])
         raise BadInput(f"{path} was made with other weights of the {who}, which have changed; choose another --out.")
-    known_by = "content" if all("content" in one for one in saved["data"].values()) else "sha256"
-    prints = [[one[known_by] for one in some["data"].values()] for some in (saved, now)]
-    if prints[0] != prints[1]:
+    before, after = ([one.get("content") for one in some["data"].values()] for some in (saved, now))
+    if before != after:
         raise BadInput(
             f"{path} was trained on {', '.join(saved['data'])} as they were then, which is not what is given now "
             f"({', '.join(now['data'])}); give the same sets unchanged, or choose another --out."
         )
-
-
-def fingerprint(patch_set: PatchSet) -> dict[str, Any]:
-    """What tells a set from another, or from itself before it was changed."""
-    chosen = np.unique(np.linspace(0, len(patch_set) - 1, SAMPLED_PATCHES).astype(np.int64))
-    sample = hashlib.sha256(patch_set.patches[chosen].tobytes())
-    columns = (patch_set.points, patch_set.images, patch_set.scenes, patch_set.places, patch_set.hard_pairs)
-    for column in columns:
-        sample.update(b"-" if column is None else column.tobytes())
-    return {
-        "patches": len(patch_set),
-        "points": len(np.unique(patch_set.points)),
-        "sha256": sample.hexdigest(),
-        "content": fingerprints.arrays(patch_set.patches, *columns),
-    }
 
 
 def environment() -> dict[str, Any]:

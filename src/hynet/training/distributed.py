@@ -15,10 +15,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from ..errors import BadInput
+
 
 @contextmanager
 def joined() -> Iterator[None]:
-    """Be one of the processes that torchrun started; alone, this does nothing."""
+    """Join the processes that torchrun started; a process alone does nothing."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield
         return
@@ -29,6 +31,23 @@ def joined() -> Iterator[None]:
         yield
     finally:
         dist.destroy_process_group()
+
+
+def has_gpu() -> bool:
+    """Whether training runs on one by default."""
+    return torch.cuda.is_available()
+
+
+def device_named(device: str | None) -> str:
+    """The device with its number, if torch knows it and it is there; None: a GPU if there is one.
+
+    To the thread that makes batches, "cuda" alone is the first GPU, whichever this process trains on.
+    """
+    device = device or ("cuda" if has_gpu() else "cpu")
+    try:
+        return str(torch.empty(0, device=device).device)
+    except (RuntimeError, AssertionError):
+        raise BadInput(f"there is no device {device!r}; leave the device out, or name one that torch has.") from None
 
 
 def rank() -> int:

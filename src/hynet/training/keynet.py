@@ -1,11 +1,10 @@
-"""Train Key.Net on photos alone: a corner is good if it is found again after the photo is warped and relit."""
+"""The task of training Key.Net on photos alone: a corner is good if it is found again in a warped, relit photo."""
 
 from __future__ import annotations
 
-import math
-import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,90 +15,95 @@ from torch import Tensor
 from torch.nn import functional
 
 from .. import images
-from ..errors import BadInput, BadWeights
+from ..errors import BadInput
+from ..features.detectors import keynet_network
 from ..features.detectors.keynet_network import KeyNetwork
+from ..features.export import keynet as keynet_export
 from ..geometry import rotations
 from ..runtime import fingerprints
-from ..types import Array, Progress, silent
-from .checkpoints import save
-from .loop import Diverged
-from .stopping import interrupt, stop_signals
+from ..types import Array, Progress
+from . import distributed
+from .checkpoints import State
+from .configuration import KeynetConfig
+from .tasks import Trained
 
 CROP = 128  # pixels a side
 PAIRS = 2  # a step
-LEARNING_RATE = 3e-3
 WINDOWS = {8: 256, 16: 64, 24: 16, 32: 4, 40: 1}  # pixels a side -> weight in the loss, as in the paper
 EDGE = 12  # pixels of a crop whose scores feel its border
 BLAND = 8  # grey levels of standard deviation: a crop of sky teaches nothing
 TRIES = 100  # crops, before we say that there is nothing else
-SAVE_SECONDS = 60.0
 
 
-@dataclass(frozen=True)
-class TrainedKeynet:
-    """How a run ended."""
+class Keynet:
+    """The detector Key.Net, from folders of photos."""
 
-    steps: int
-    loss: float  # mean squared pixels between where a corner is and where the other view says, last hundred steps
-    checkpoint: Path  # last.pt, for `keynet_network.load`
+    per_epoch = 1
+    largest_gradient = 1.0
+    one_thread = False
+    facts: Mapping[str, Any] = {}
 
+    def __init__(
+        self,
+        config: KeynetConfig,
+        data: Mapping[str, Sequence[Path]],
+        validate: Mapping[str, Any] | None = None,
+        device: str = "cpu",
+        *,
+        resumed: bool = False,
+    ) -> None:
+        self.config, self.device = config, device
+        self.validation_sets: Mapping[str, Any] = validate or {}
+        self._photos = [photo for photos in data.values() for photo in photos]
+        self.patches_per_step = 2 * PAIRS * distributed.world()
+        torch.manual_seed(config.seed)
+        network = KeyNetwork()
+        torch.nn.init.ones_(network.get_parameter("last_conv.0.bias"))  # else the last ReLU may start, and stay, dead
+        network.to(device).train()
+        distributed.synchronise(network)
+        self.state = State(network, torch.optim.Adam(network.parameters(), config.learning_rate), config.average)
+        self._model = distributed.distributed(network)
+        self._losses: deque[Tensor] = deque(maxlen=100)
 
-def train(
-    photos: Sequence[Path],
-    out: Path,
-    *,
-    steps: int | None = None,
-    minutes: float | None = None,
-    seed: int = 0,
-    resume: bool = False,
-    progress: Progress = silent,
-) -> TrainedKeynet:
-    """Train for so many steps or minutes, into last.pt, from which a stopped run goes on."""
-    if (steps is None) == (minutes is None) or (steps or minutes or 0) <= 0:
-        raise BadInput(f"say how long to train Key.Net, either steps or minutes, got {steps} and {minutes}.")
-    last = out / "last.pt"
-    if last.exists() and not resume:
-        raise BadInput(f"{out} already holds a run; resume it, or choose another folder.")
-    torch.manual_seed(seed)
-    network = KeyNetwork()
-    torch.nn.init.ones_(network.get_parameter("last_conv.0.bias"))  # else the last ReLU may start, and stay, dead
-    optimiser = torch.optim.Adam(network.parameters(), LEARNING_RATE)
-    step, seconds = 0, 0.0
-    losses = [math.nan]
-    asked = {"steps": steps, "minutes": minutes, "photos": fingerprints.files(*photos)}
-    if resume and last.exists():
-        step, seconds, losses = _restore(last, network, optimiser, seed, asked)
-    started = saved = time.monotonic()
+    @staticmethod
+    def load(config: KeynetConfig, root: Path, progress: Progress) -> Sequence[Path]:
+        return images.list_photos(root)
 
-    def elapsed() -> float:
-        return seconds + time.monotonic() - started
+    @staticmethod
+    def load_validation(config: KeynetConfig, root: Path) -> Any:
+        raise BadInput("Key.Net is not validated while it trains; leave the validation sets out.")
 
-    def checkpoint() -> None:
-        position = {"step": step, "seconds": elapsed(), "losses": losses[-100:], "seed": seed, "asked": asked}
-        save(last, {"network": network.state_dict(), "optimiser": optimiser.state_dict(), "position": position})
+    @staticmethod
+    def fingerprint(data: Sequence[Path]) -> dict[str, Any]:
+        return {"photos": len(data), "content": fingerprints.files(*data)}
 
-    network.train()
-    with stop_signals() as stopped:
-        while not stopped and (done := step / steps if steps else elapsed() / (60 * (minutes or 1))) < 1:
-            for group in optimiser.param_groups:
-                group["lr"] = LEARNING_RATE * max(0.02, 0.5 * (1 + math.cos(math.pi * done)))
-            loss = pair_loss(network, *batch(photos, np.random.default_rng([seed, step])))
-            if not torch.isfinite(loss):
-                raise Diverged(f"the loss is {loss.item()} at step {step}; what {out} holds is kept; try another seed.")
-            optimiser.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-            optimiser.step()
-            step += 1
-            losses.append(loss.item())
-            progress(round(1000 * done), 1000, f"step {step}, loss {np.nanmean(losses[-100:]):.2f}")
-            if time.monotonic() - saved > SAVE_SECONDS:
-                checkpoint()
-                saved = time.monotonic()
-        checkpoint()
-    if stopped:
-        interrupt(stopped, step, out)
-    return TrainedKeynet(step, float(np.nanmean(losses[-100:])), last)
+    def batches(self, first: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        number = first
+        while True:
+            rng = np.random.default_rng([self.config.seed, number, distributed.rank()])
+            first_views, second_views, moved = batch(self._photos, rng)
+            yield first_views.to(self.device), second_views.to(self.device), moved.to(self.device)
+            number += 1
+
+    def remarks(self, batch: Any) -> Mapping[str, float]:
+        return {}
+
+    def loss(self, batch: tuple[Tensor, Tensor, Tensor], done: float) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """Mean squared pixels from where one view puts its corners to where the other does."""
+        total = pair_loss(self._model, *batch)
+        self._losses.append(total.detach())
+        return total, {}
+
+    def validate(self) -> dict[str, float]:
+        return {}
+
+    def finish(self, ended: Trained, out: Path) -> Trained:
+        """Exports the detector, and reports the mean loss of the last hundred steps of this session."""
+        file = out / "keynet.onnx"
+        keynet_export.export(keynet_network.load(ended.checkpoint), file)
+        loss = float(np.mean([float(each) for each in self._losses])) if self._losses else None
+        notes = [] if loss is None else [f"mean loss of the last steps: {loss:.3f} pixels squared"]
+        return replace(ended, files=[file], notes=notes, details={"loss": loss, "checkpoint": str(file)})
 
 
 # --- pairs of views whose geometry is known --------------------------------------------------------------------------
@@ -157,7 +161,7 @@ def _relit(view: Array, rng: np.random.Generator) -> Array:
 # --- the loss --------------------------------------------------------------------------------------------------------
 
 
-def pair_loss(network: KeyNetwork, first: Tensor, second: Tensor, second_from_first: Tensor) -> Tensor:
+def pair_loss(network: torch.nn.Module, first: Tensor, second: Tensor, second_from_first: Tensor) -> Tensor:
     """Mean squared pixels from where one view puts its corners to where the other does, in both directions."""
     a, b = network(torch.cat([first, second])).chunk(2)
     return (index_proposal(a, b, second_from_first) + index_proposal(b, a, torch.linalg.inv(second_from_first))) / 2
@@ -194,23 +198,3 @@ def warped(scores: Tensor, other_from_this: Tensor) -> tuple[Tensor, Tensor]:
     seen = functional.grid_sample(scores, (2 * there + 1) / size - 1, align_corners=False)
     inside = [((some >= EDGE) & (some <= size - 1 - EDGE)).all(-1) for some in (there, here[None, ..., :2])]
     return seen, (inside[0] & inside[1])[:, None].to(scores)
-
-
-def _restore(
-    last: Path, network: KeyNetwork, optimiser: torch.optim.Optimizer, seed: int, asked: dict[str, Any]
-) -> tuple[int, float, list[float]]:
-    try:
-        content: dict[str, Any] = torch.load(last, map_location="cpu", weights_only=True)
-        network.load_state_dict(content["network"])
-        optimiser.load_state_dict(content["optimiser"])
-        position = content["position"]
-        then = position["seed"]
-    except Exception as error:  # torch fails in many ways on broken files
-        raise BadWeights(f"{last} is no run of Key.Net ({type(error).__name__}); choose another folder.") from None
-    if then != seed:
-        raise BadInput(f"{last} was trained with seed {then}, not {seed}; use the same, or choose another folder.")
-    if changed := [name for name, value in position.get("asked", asked).items() if value != asked[name]]:
-        raise BadInput(
-            f"{last} was trained with other {' and '.join(changed)}; use the same, or choose another folder."
-        )
-    return position["step"], position["seconds"], position["losses"]

@@ -1,19 +1,24 @@
-"""Named TrainConfigs: every row of the paper's tables and ablations, each the one before with something replaced.
+"""Named settings: every row of the paper's tables and ablations, each the one before with something replaced.
 
 `hynet train --list` shows them; any field can be given on the command line.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Generic, TypeVar
 
-from .configuration import TrainConfig
+from .configuration import AdaptConfig, JointConfig, KeynetConfig, RunConfig, ShapeConfig, TrainConfig
+
+Config = TypeVar("Config", bound=RunConfig, covariant=True)
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Generic[Config]):
+    """A named training run: what it is, in one line, and its settings."""
+
     about: str
-    config: TrainConfig
+    config: Config
 
 
 HYNET = TrainConfig()  # 200 epochs of 512 pairs, Adam at 0.01, PyTorch's own start, as released
@@ -26,9 +31,6 @@ ORIGINAL_L2NET = replace(
     loss="l2net",
     dropout=0.0,
     optimiser="sgd",
-    learning_rate=0.01,
-    momentum=0.9,
-    dampening=0.0,
     weight_decay=1e-4,
 )
 # github.com/DagnyT/hardnet, code/HardNet.py at 94e5683. One of its epochs is five million pairs.
@@ -63,8 +65,8 @@ TFEAT = replace(
     momentum=0.0,
     weight_decay=1e-4,
     schedule="stepwise",
-    stretches=30,
-    fall=0.8,
+    num_decays=30,
+    lr_decay=0.8,
 )
 # Chosen by short runs of equal length on real patches, all from HardNet's start (research/training-log.md).
 CPU = replace(
@@ -79,7 +81,7 @@ CPU = replace(
     jitter=0.5,
     light=0.3,
     balance=0.5,
-    together=8,
+    group_size=8,
     hard=0.5,
     certain=True,
     validate_minutes=10.0,
@@ -92,7 +94,7 @@ LIGHT = replace(
     start="torch",
     dropout=0.0,
     teacher="default",
-    lessons=0.75,
+    distill_fraction=0.75,
     loss="distilled",
     level=1.0,
     minutes=120.0,
@@ -105,8 +107,62 @@ LIGHT = replace(
     jpeg=0.1,
     average=0.995,
 )
+# Fine-tuning on one's own photos: a tenth of the recipe's rate, which starts from nothing. One scene, whose points are
+# different places. `level` as `default` was trained in the end: without, it would first unlearn its one threshold.
+ADAPT = replace(
+    AdaptConfig(**asdict(CPU)),
+    learning_rate=5e-4,
+    pairs_per_batch=256,
+    balance=0.0,
+    certain=False,
+    level=1.0,
+    average=0.99,
+    precision="auto",
+)
+# Chosen by short runs: docs/training.md.
+SHAPE = ShapeConfig(
+    minutes=45.0,
+    pairs_per_batch=128,
+    learning_rate=0.001,
+    schedule="linear",
+    warmup=0.03,
+    average=0.995,
+    balance=0.5,
+    group_size=8,
+    hard=0.5,
+    certain=True,
+    precision="auto",
+    validate_minutes=10.0,
+    checkpoint_minutes=3.0,
+)
+# Warps are milder, since patches are described in their full width. The loss and the augmentation are those of the last
+# runs of `commercial`, since both networks have been trained before; blur and noise, which act on patches of 64 pixels
+# here and are halved with them, are twice as strong.
+JOINT = JointConfig(
+    minutes=45.0,
+    pairs_per_batch=256,
+    learning_rate=0.002,
+    schedule="linear",
+    warmup=0.03,
+    average=0.998,
+    balance=0.5,
+    group_size=8,
+    hard=0.5,
+    certain=True,
+    precision="auto",
+    validate_minutes=10.0,
+    checkpoint_minutes=3.0,
+    sosr=1.0,
+    level=1.0,
+    dropout=0.1,
+    jitter=0.6,
+    light=0.2,
+    blur=0.4,
+    noise=0.2,
+    jpeg=0.1,
+)
 
-RECIPES = {
+RECIPES = {  # of descriptors
     "hynet": Recipe("HyNet as published: hybrid similarity, norm regulariser, FRN", HYNET),
     "hynet-sosr": Recipe("HyNet with second-order similarity", replace(HYNET, sosr=1.0)),
     "hynet-cpu": Recipe("HyNet for a plain CPU: `--minutes` sets the whole schedule", CPU),
@@ -129,4 +185,10 @@ RECIPES = {
     "sosnet-frn": Recipe("SOSNet's loss on HyNet's network", replace(HYNET, loss="sosnet")),
     "loss-a": Recipe("L_A: s for positives, d for negatives", replace(HYNET, loss="loss_a")),
     "loss-b": Recipe("L_B: a triplet on s plus a triplet on d", replace(HYNET, loss="loss_b")),
+}
+ALL_RECIPES: dict[str, Recipe[RunConfig]] = {
+    **RECIPES,
+    "keynet": Recipe("the Key.Net detector, from photos alone", KeynetConfig(minutes=60.0)),
+    "shape": Recipe("affine shapes of keypoints, from patch sets", SHAPE),
+    "joint": Recipe("affine shapes and a descriptor together, both from trained weights", JOINT),
 }

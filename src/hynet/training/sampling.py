@@ -70,7 +70,7 @@ def pairs(
     seed: int,
     epoch: int,
     balance: float = 0.0,
-    together: int = 1,
+    group_size: int = 1,
     hard: float = 0.0,
     batches: int | None = None,
 ) -> Array:
@@ -82,8 +82,8 @@ def pairs(
     Args:
         balance: 0 takes every point equally often; 0.5 gives a scene the square root of its points' share, 1 gives
             every scene the same share, as far as its points last.
-        together: so many points of one reference image stay side by side, neighbours where places are known: hard
-            negatives, and certain ones.
+        group_size: number of points of one reference image that stay side by side, neighbours where places are
+            known: hard negatives, and certain ones.
         hard: so often a point gives one of its hard pairs, where it has any, in place of any two of its patches.
         batches: None: as many as the patches fill.
     """
@@ -101,8 +101,8 @@ def pairs(
     missing = batches * pairs_per_batch
     while missing > 0:
         turn = rng.permutation(len(first))
-        if together > 1 and image is not None:
-            turn = turn[_side_by_side(rng, image[turn], None if place is None else place[turn], together)]
+        if group_size > 1 and image is not None:
+            turn = turn[_side_by_side(rng, image[turn], None if place is None else place[turn], group_size)]
         if balance and scene is not None:  # after the groups are made, so that it leaves out whole groups
             turn = turn[_balanced(scene[turn], balance, at_least=pairs_per_batch)]
         drawn.append(turn[: len(turn) // pairs_per_batch * pairs_per_batch])
@@ -155,13 +155,13 @@ def _balanced(scene: Array, balance: float, at_least: int) -> Array:
     return np.flatnonzero(place < quota[scene])
 
 
-def _side_by_side(rng: np.random.Generator, image: Array, place: Array | None, together: int) -> Array:
-    """An order in which points of one image stand in groups of up to `together`, the groups shuffled."""
+def _side_by_side(rng: np.random.Generator, image: Array, place: Array | None, group_size: int) -> Array:
+    """An order in which points of one image stand in groups of up to `group_size`, the groups shuffled."""
     _, image, size = np.unique(image, return_inverse=True, return_counts=True)
     along = np.zeros(len(image)) if place is None else _winding((place - place.min(0)) / CELL + rng.uniform(0, 99, 2))
     order = np.lexsort((along, image))  # image by image, its points along the path or as they came
     place = np.arange(len(image)) - np.repeat(np.cumsum(size) - size, size)
-    starts = place % together == 0
+    starts = place % group_size == 0
     group = np.cumsum(starts) - 1
     return order[np.argsort(rng.permutation(int(starts.sum()))[group], kind="stable")]
 

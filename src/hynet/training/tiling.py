@@ -9,9 +9,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -90,18 +89,6 @@ def one_worker_per_core() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(count, initializer=lambda: torch.set_num_threads(1))
 
 
-@contextmanager
-def threads_for(model: Tiled) -> Iterator[None]:
-    """While workers have the cores, what is left for this thread is small: it does that alone, too."""
-    before = torch.get_num_threads()
-    if model.cores is not None:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-
-
 def forget_compiled() -> None:
     """For a process that trains one network after the other: torch compiles only a few of them before it gives up."""
     if "torch._dynamo" in sys.modules:  # importing it takes seconds
@@ -114,9 +101,11 @@ def has_bfloat16() -> bool:
     return bool(found.get("avx512_bf16") or found.get("amx_bf16"))
 
 
-def settled(precision: Precision) -> Precision:
-    """What `auto` is on this machine."""
-    return ("bfloat16" if has_bfloat16() else "float32") if precision == "auto" else precision
+def settled(precision: Precision, device: str = "cpu") -> Precision:
+    """The precision that `auto` stands for: bfloat16 on a GPU, and where the processor has it."""
+    if precision != "auto":
+        return precision
+    return "bfloat16" if device == "cuda" or has_bfloat16() else "float32"
 
 
 def has_compiler() -> bool:

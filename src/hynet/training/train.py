@@ -1,4 +1,4 @@
-"""`hynet.train`: a recipe or settings, sets by path or as values, networks and losses by name or as objects."""
+"""`hynet.train`: from a recipe, data by path or as values, and parts by name or as objects, to a run folder."""
 
 from __future__ import annotations
 
@@ -11,21 +11,20 @@ from .. import datasets
 from ..errors import BadInput, choose, need
 from ..runtime.files import as_path
 from ..types import PatchPairs, PatchSet, Progress, silent
-from .configuration import LENGTHS, TrainConfig
+from .configuration import LENGTHS, RunConfig, TrainConfig
 from .logbook import Watch, unwatched
-from .recipes import RECIPES
+from .recipes import ALL_RECIPES
+from .tasks import TASKS, Trained
 
 if TYPE_CHECKING:
     from torch import nn
-
-    from .loop import Trained
 
 Sets = str | Path | PatchSet | Sequence[str | Path] | Mapping[str, PatchSet]
 CheckedSets = str | Path | Sequence[str | Path] | Mapping[str, tuple[PatchSet, PatchPairs]]
 
 
 def train(
-    recipe: str | TrainConfig,
+    recipe: str | RunConfig,
     data: Sets,
     out: str | Path,
     *,
@@ -40,14 +39,15 @@ def train(
     recipe_name: str | None = None,
     **settings: Any,
 ) -> Trained:
-    """Train a descriptor into a run folder; `hynet.load(trained.checkpoint)` uses it.
+    """Train into a run folder; `hynet.load(trained.checkpoint)` uses the descriptor in it.
 
         hynet.train("hynet-cpu", "sets/mine", "runs/mine", minutes=10)
         hynet.train("hynet", patch_set, "runs/own", network=MyNetwork, loss=my_loss, steps=1000)
 
     Args:
-        recipe: one of `hynet train --list`, or a TrainConfig.
-        data: what to train on: folders of patch sets, or PatchSets (by name where there are several).
+        recipe: one of `hynet train --list`, or settings such as a TrainConfig.
+        data: what to train on: folders of patch sets, or PatchSets (by name where there are several); for Key.Net,
+            folders of photos.
         out: the run folder.
         validate: the sets that choose best.pt: folders, or name -> (PatchSet, PatchPairs).
         validate_on_training: allow a validation folder that holds the patches of a training folder.
@@ -57,52 +57,38 @@ def train(
             our table.
         loss: in place of the recipe's, a name of LOSSES; or a function of raw anchors and positives (N, D) that returns
             LossTerms.
-        resume: go on with the run in that folder.
+        resume: go on with the run in that folder; its settings are the same but for FREE_TO_CHANGE.
         device: where it trains, such as "cpu" or "cuda:1"; None: on a GPU if there is one.
         watch: is shown every line of the log.
+        progress: is shown the thousandths of the run that are done.
         recipe_name: what the run is called; None: the recipe's own name, or "custom".
-        settings: fields of TrainConfig that differ from the recipe's.
+        settings: fields of the settings that differ from the recipe's.
     """
     need("torch", "train", "training")
-    from . import loop
+    from . import checkpoints, distributed, loop, run_folder
 
-    if not isinstance(recipe, str | TrainConfig):
-        raise BadInput(f"a recipe is a name or a TrainConfig, got {type(recipe).__name__}.")
     out = as_path(out, "the run folder")
-    name = recipe_name or (recipe if isinstance(recipe, str) else "custom")
-    config = choose(RECIPES, recipe, "recipe").config if isinstance(recipe, str) else recipe
-    if loss is not None and isinstance(recipe, str):
-        config = _without_loss_options(config)
-    config = _changed(config, settings)
-    if network is not None:
-        config = replace(config, network=_label(network, "network"))
-    if loss is not None:
-        config = replace(config, loss=_label(loss, "loss"))
+    config = _settings(recipe, network, loss, settings)
+    own = {"network": network, "loss": loss}
+    own = {name: made for name, made in own.items() if made is not None and not isinstance(made, str)}
+    task = TASKS[config.task].imported()
     if not validate_on_training:
         check_apart(data, validate, "Validate on another set, or add --validate-on-training.")
-    # Jitter looks at the full 64 pixels; everything else only ever sees 32.
-    sets = load_sets(data, 64 if config.jitter else 32, progress)
-    checks = (
-        validate
-        if isinstance(validate, Mapping)
-        else {str(root): load_validation(root, 32) for root in _paths(validate)}
-    )
-    return loop.train(
-        config,
-        sets,
-        out,
-        validate=checks,
-        recipe=name,
-        resume=resume,
-        watch=watch,
-        network=None if isinstance(network, str) else network,
-        loss=None if isinstance(loss, str) else loss,
-        device=device,
-    )
+    sets = _by_name(data, lambda root: task.load(config, root, progress))
+    checks = _by_name(validate, lambda root: task.load_validation(config, root))
+    with distributed.joined():
+        place = distributed.device_named(device)
+        unnamed = "custom" if isinstance(config, TrainConfig) else config.task
+        name = recipe_name or (recipe if isinstance(recipe, str) else unnamed)
+        about = checkpoints.about(name, config, {name: task.fingerprint(one) for name, one in sets.items()})
+        checkpoint = run_folder.previous(out, about, config, resume)
+        ready = task(config, sets, checks, place, resumed=checkpoint is not None, **own)
+        ended = loop.run(ready, out, {**about, **ready.facts}, checkpoint, watch=watch, progress=progress)
+        return ready.finish(ended, out) if distributed.rank() == 0 else ended
 
 
 def check_apart(data: Sets, validate: CheckedSets, remedy: str) -> None:
-    """By content: a copy or a link of a training set is a training set."""
+    """Refuse to validate on a training set; a copy or a link of one, by its content, is one too."""
     if not validate or isinstance(data, PatchSet | Mapping) or isinstance(validate, Mapping):
         return
     trained = {datasets.find_patches(root).fingerprint(root): root for root in _paths(data)}
@@ -114,8 +100,19 @@ def check_apart(data: Sets, validate: CheckedSets, remedy: str) -> None:
             )
 
 
-def _changed(config: TrainConfig, settings: Mapping[str, Any]) -> TrainConfig:
-    """The config with other settings; another length takes the place of the recipe's."""
+def _settings(recipe: str | RunConfig, network: Any, loss: Any, settings: Mapping[str, Any]) -> RunConfig:
+    """The recipe's settings with other ones; another length takes the place of the recipe's."""
+    if not isinstance(recipe, str | RunConfig):
+        raise BadInput(f"a recipe is a name or a TrainConfig, got {type(recipe).__name__}.")
+    config = choose(ALL_RECIPES, recipe, "recipe").config if isinstance(recipe, str) else recipe
+    settings = dict(settings)
+    if network is not None:
+        settings["network"] = _label(network, "network")
+    if loss is not None:
+        settings["loss"] = _label(loss, "loss")
+        if isinstance(recipe, str):  # its options are those of its own loss; another has perhaps none of them
+            of_its_loss = [one.name for one in fields(config) if one.metadata.get("of") == "the loss"]
+            settings = {"loss_options": {}, **dict.fromkeys(of_its_loss), **settings}
     known = vars(config)
     if strange := [name for name in settings if name not in known]:
         raise BadInput(f"a run has no setting {' and no '.join(strange)}; the settings are {', '.join(known)}.")
@@ -123,14 +120,8 @@ def _changed(config: TrainConfig, settings: Mapping[str, Any]) -> TrainConfig:
     return replace(config, **{**lengths, **settings})
 
 
-def _without_loss_options(config: TrainConfig) -> TrainConfig:
-    """A recipe's options are those of its own loss; another has perhaps none of them."""
-    unset: dict[str, Any] = {one.name: None for one in fields(config) if "of" in one.metadata}
-    return replace(config, loss_options={}, **unset)
-
-
 def _label(made: Any, kind: str) -> str:
-    """What the run's settings call a network or a loss: its name among ours, or where an object was defined."""
+    """The name of a network or a loss in the run's settings: its name among ours, or where an object was defined."""
     if isinstance(made, str):
         return made
     if not callable(made):
@@ -139,18 +130,13 @@ def _label(made: Any, kind: str) -> str:
     return f"{defined.__module__}:{defined.__qualname__}"
 
 
-def load_sets(data: Sets, size: int, progress: Progress) -> dict[str, PatchSet]:
-    """By name, in patches of that size where folders are given."""
+def _by_name(data: Any, load: Callable[[Path], Any]) -> dict[str, Any]:
+    """Data by name: given so, or loaded from folders."""
     if isinstance(data, PatchSet):
         return {"data": data}
     if isinstance(data, Mapping):
         return dict(data)
-    return {str(root): datasets.find_patches(root).load(Path(root), size, progress) for root in _paths(data)}
-
-
-def load_validation(root: str | Path, size: int) -> tuple[PatchSet, PatchPairs]:
-    """A set with the pairs to test on."""
-    return datasets.find_patches(root).load(Path(root), size, silent), datasets.test_pairs(Path(root))
+    return {str(root): load(root) for root in _paths(data)}
 
 
 def _paths(roots: str | Path | Sequence[str | Path]) -> Sequence[Path]:

@@ -1,10 +1,12 @@
-"""FPR@95 on pairs that are known to match or not: what chooses the best checkpoint of a run."""
+"""FPR@95 on pairs that are known to match or not, which chooses the best checkpoint of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
+from torch import nn
 
 from ..features.descriptors.layers import Network
 from ..geometry.metrics import fpr95
@@ -31,11 +33,16 @@ def pair_distances(describe: Callable[[Array], Array], patch_set: PatchSet, pair
 
 
 def described(network: Network, patches: Array) -> Array:
-    """network.describe, by all cores at once."""
+    """The descriptors of patches by `network.describe`, on all cores at once."""
     parts = np.array_split(patches, max(1, len(patches) // 256))
+    with evaluating(network), one_worker_per_core() as cores:  # workers must not switch it under each other
+        return np.concatenate(list(cores.map(network.describe, parts)))
+
+
+@contextmanager
+def evaluating(network: nn.Module) -> Iterator[None]:
+    """The network as it is used, and then again as it was."""
     was_training = network.training
-    network.eval()  # here, because workers must not switch it under each other
-    with one_worker_per_core() as cores:
-        rows = np.concatenate(list(cores.map(network.describe, parts)))
+    network.eval()
+    yield
     network.train(was_training)
-    return rows

@@ -12,7 +12,7 @@ from ..features.detectors.affine_network import FLATTEST, REGION, SIDE
 
 
 def random_warps(count: int, generator: torch.Generator, tilt: float, turn: float) -> Tensor:
-    """As surfaces seen from the side: up to `tilt` times as long as wide in any direction, of area one. (M, 2, 2).
+    """Warps as of surfaces seen at an angle: up to `tilt` times as long as wide in any direction, area 1. (M, 2, 2).
 
     The vertical stays vertical, so that upright shapes can undo them, but for a turn of up to `turn` radians.
     """
@@ -25,21 +25,21 @@ def random_warps(count: int, generator: torch.Generator, tilt: float, turn: floa
 
 
 def shapes_of(numbers: Tensor) -> Tensor:
-    """What the network says, (M, 3), as `AffineNetwork` reads it: upright shapes (M, 2, 2)."""
+    """The network's numbers (M, 3) as upright shapes (M, 2, 2), as `AffineNetwork` reads them."""
     a, b, c = numbers.T
     a, c = (each.clamp(min=FLATTEST - 1) for each in (a, c))
     return upright(_matrices(1 + a, 0 * a, b, 1 + c))
 
 
 def upright(A: Tensor) -> Tensor:
-    """`detectors.shape.upright`, with gradients. (M, 2, 2)."""
+    """The same as `features.detectors.shape.upright`, with gradients. (M, 2, 2)."""
     (a, b), (c, d) = A.permute(1, 2, 0)
     first, area = torch.hypot(a, b), (a * d - b * c).abs()
     return _matrices(first, 0 * a, (a * c + b * d) / first, area / first) / area.sqrt()[:, None, None]
 
 
 def sampled(patches: Tensor, frames: Tensor, region: float = REGION) -> Tensor:
-    """What frames (M, 2, 2) show of the middle of patches (M, 1, S, S), `region` of their width: (M, 1, 32, 32)."""
+    """The middle of patches (M, 1, S, S), `region` of their width, seen in frames (M, 2, 2): (M, 1, 32, 32)."""
     theta = torch.cat([region * frames, torch.zeros_like(frames[:, :, :1])], 2)
     grid = affine_grid(theta, [len(patches), 1, SIDE, SIDE], align_corners=False)
     return grid_sample(patches, grid, mode="bilinear", padding_mode="border", align_corners=False)
