@@ -24,7 +24,7 @@ from ..features.detectors.affnet import AffNet
 from ..features.extractors.patchwise import network_of_shape
 from ..features.models import weights_for_torch
 from ..losses import LossTerms, hardnegc
-from ..runtime import safetensors
+from ..runtime.arrays import write_safetensors
 from ..types import Array, PatchSet
 from . import card, checkpoints, distributed
 from .batches import Batch
@@ -141,7 +141,7 @@ class Shape(PairsTask):
         from ..features.export import affine_network
 
         network, file = affnet.load(checkpoint), out / "shape.onnx"
-        safetensors.write(file.with_suffix(".safetensors"), network.state_dict(), recipe="shape")
+        write_safetensors(file.with_suffix(".safetensors"), network.state_dict(), recipe="shape")
         affine_network.export(network, file, {"support": f"{LOOKED_AT:.4g}"})
         return {"file": file}
 
