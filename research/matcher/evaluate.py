@@ -33,7 +33,7 @@ from .network import Candidates, Glue, judged, prepare
 ESTIMATOR = {"max_epipolar_error": 1.0, "max_iterations": 10_000, "success_prob": 0.9999, "seed": 0}
 FAILED = 180.0  # degrees
 DEGREES = (5, 10, 20)
-CONSENSUS, GLUE = (0.1, 0.2, 0.3), (0.05, 0.1, 0.2, 0.3)  # probabilities of matches that are kept
+CONSENSUS, GLUE = (0.1, 0.2, 0.3), (0.02, 0.05, 0.1)  # probabilities of matches that are kept
 ROUNDS = 2000
 
 

@@ -70,7 +70,7 @@ class Stage(nn.Module):
 
 def _both(of_sides: Tensor) -> Tensor:
     """(R, 2, C) of the two photos -> (R, 2 C), the same whichever comes first."""
-    return torch.log(LITTLE + torch.cat([of_sides.amin(1), of_sides.sum(1)], 1))
+    return torch.log(LITTLE + torch.cat([torch.minimum(*of_sides.unbind(1)), of_sides.sum(1)], 1))
 
 
 def _against(logits: Tensor, keypoint: Tensor, rows: Tensor) -> Tensor:
