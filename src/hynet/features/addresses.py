@@ -128,7 +128,7 @@ def _is_final(error: Exception) -> bool:
 
 
 def _content(address: str) -> Content:
-    """What is in a file elsewhere; http needs no package."""
+    """Content of a file in other places; http needs no package."""
     if images.is_url(address):
         found = images.at_hand(address)
         assert isinstance(found, Content)

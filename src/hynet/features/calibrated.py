@@ -1,4 +1,4 @@
-"""What suits a model together with a detector: support width, ratio and inlier thresholds, kept in a file beside it."""
+"""Calibrations of a model with a detector: support width, ratio and inlier thresholds, in a file beside the model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .models import FOLDER, own_name
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was found for one detector; None and absent geometries stand for "as usual"."""
+    """Values that calibration found for one detector; None and absent geometries stand for the usual ones."""
 
     support: float | None = None  # full width of a patch in detector sigmas
     ratio: float | None = None  # a match is kept if it is nearer than so many times the runner-up
@@ -25,7 +25,7 @@ class Calibration:
 
 
 def places(model: str | Path) -> list[Path]:
-    """Where a model's calibration is looked for. New ones go to the first: beside the weights, if the model is a file.
+    """Files that may hold a model's calibration. New ones go to the first: beside the weights, if the model is a file.
 
     For a name it is the user's own folder, before what ships with the package.
     """

@@ -35,7 +35,7 @@ class IndexRow:
 
 @dataclass(frozen=True)
 class Collection:
-    """Where the features of each photo are; none of them is in memory."""
+    """Index of a collection: the shard of each photo. No features are in memory."""
 
     folder: Path
     shards: Mapping[str, str]  # photo -> shard, of those that have features
@@ -63,7 +63,7 @@ def stamp(path: str | Path) -> tuple[int, ...]:
 
 
 def open_collection(folder: str | Path) -> Collection:
-    """By its index, which is read again only when it has changed."""
+    """Read the index of a collection, again only when it has changed."""
     return _opened(Path(folder) / INDEX, stamp(folder))
 
 

@@ -1,7 +1,7 @@
 """Many photos -> features, in one file or in a collection of files: one loop, which can be stopped at any moment.
 
 A file is a collection of one shard. The settings are written before anything else, so that every later run knows
-whether it may go on; neither the number of processes nor what befell them shows in the result.
+whether it may go on; neither the number of processes nor their failures affect the result.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WATCHDOG = 60.0  # seconds that a photo of a collection may take
 
 @dataclass(frozen=True)
 class Extracted:
-    """What is in a file or a collection now."""
+    """Result of an extraction: what the file or collection holds now."""
 
     photos: int  # with features
     new: int  # of this run
@@ -72,7 +72,7 @@ def extract_all(
     with exclusive_lock(out):
         named, unnamed = with_names(name_photos(photos))
         masks = find_masks(settings.mask, named)
-        extract = extract or settings.open_extractor()  # a wrong name is told here, before anything is written
+        extract = extract or settings.open_extractor()  # a wrong name fails here, before anything is written
         sink, addresses = FileSink(out), {name: str(photo) for name, photo in named.items()}
         with _pool(jobs, len(named)) as pool:
             spec = _settled(sink, addresses, settings, extract, pool, overwrite=overwrite, progress=progress)

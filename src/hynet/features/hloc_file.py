@@ -92,7 +92,7 @@ def columns(features: Features, precision: str = "float32") -> dict[str, Array]:
 
 
 def write_settings(file: Any, ratio: float | None, thresholds: Mapping[str, float]) -> None:
-    """What suits the features, into attributes of the file, which hloc and others pass over."""
+    """Write ratio and thresholds into attributes of the file, which hloc and others ignore."""
     if ratio is not None:
         file.attrs["ratio"] = ratio
     if thresholds:
@@ -106,7 +106,7 @@ def write_group(file: Any, name: str, features: Features) -> None:
 
 
 def read_h5(path: str | Path, name: str, photo: str | Path | None = None) -> Features:
-    """The features of one photo, ours or anyone's in hloc's layout; without scales, angles or scores: 1, 0 and 1.
+    """Read the features of one photo in hloc's layout, by any program; without scales, angles or scores: 1, 0 and 1.
 
     photo: where the photo itself is, which is asked for its size if the file does not say it.
     """
@@ -155,8 +155,8 @@ def _ratio(file: Any) -> float | None:
 
 def _thresholds(file: Any, path: str | Path) -> dict[str, float]:
     try:
-        told = json.loads(file.attrs.get("thresholds", "{}"))
-        return {str(geometry): float(pixels) for geometry, pixels in told.items()}
+        stored = json.loads(file.attrs.get("thresholds", "{}"))
+        return {str(geometry): float(pixels) for geometry, pixels in stored.items()}
     except (AttributeError, TypeError, ValueError):
         raise BadData(f"{path} has an attribute `thresholds` that is not JSON of geometries and pixels.") from None
 
@@ -187,7 +187,7 @@ def h5_fingerprints(path: str | Path) -> dict[str, str]:
 
 
 def _of_others(path: Path, names: Sequence[str]) -> dict[str, str]:
-    """What features are that somebody else wrote; read once, until the file is written again."""
+    """Fingerprints of features that another program wrote; read once, until the file is written again."""
     key = fingerprints.values([str(path.absolute()), stamp(path)])
     note = cache_folder() / "fingerprints" / f"{key}.json"
     try:

@@ -106,7 +106,7 @@ def turns_between(seen: Sequence[PhotoSample]) -> Array:
 
 
 def matches_by_orientation(seen: Sequence[PhotoSample]) -> tuple[int, int]:
-    """How many matches oriented and upright keypoints have, in all pairs that show the same thing."""
+    """Count the matches of oriented and of upright keypoints in all pairs that show the same thing."""
     oriented, upright = (
         np.array([_distinctive(likeness) for _, _, likeness in _likenesses(descriptors)])
         for descriptors in ([each.oriented for each in seen], [each.upright for each in seen])
@@ -126,7 +126,7 @@ def _likenesses(descriptors: Sequence[Array]) -> Iterator[tuple[int, int, Array]
 
 
 def _distinctive(likeness: Array) -> int:
-    """How many mutual nearest neighbours are clearly nearer than the runner-up."""
+    """Count mutual nearest neighbours that are clearly nearer than the runner-up."""
     if min(likeness.shape) < 2:
         return 0
     rows, _ = _mutual(likeness)

@@ -1,4 +1,4 @@
-"""Where features go: one file, or a collection of files; each knows which settings it was made with."""
+"""Sinks of features: one file, or a collection of files; each knows which settings it was made with."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class DescriptorPart(Part[Any]):
 
     @property
     def name(self) -> str:
-        """Of the class."""
+        """Name of the class."""
         return self.where.rpartition(":")[2]
 
     def imported(self) -> Any:
@@ -43,7 +43,7 @@ class DescriptorPart(Part[Any]):
 
 @dataclass(frozen=True)
 class EnginePart(Part[Descriptor]):
-    """What runs a network in a file: calling it with the path and the device opens the file."""
+    """Engine that runs networks in files: calling it with a path and a device opens the file."""
 
     suffixes: tuple[str, ...] = ()  # of the files that it opens; a package's engine has an attribute of that name
 

@@ -71,7 +71,7 @@ class Network(nn.Module):
         return self._rows(patches, partial(nn.functional.normalize, dim=1))
 
     def raw(self, patches: Array) -> Array:
-        """The same before their lengths are made one."""
+        """Describe patches by raw rows, before their lengths are made one."""
         return self._rows(patches, nn.Identity())
 
     @torch.inference_mode()
@@ -107,15 +107,15 @@ class Adapted(Network):
 
     @torch.no_grad()
     def _outputs(self) -> int:
-        """How many numbers it gives, found by asking."""
+        """Count the numbers a module gives for a patch, by running it."""
         was_training, like = self.adapted_module.training, next(self.adapted_module.parameters())
         self.adapted_module.eval()
         try:
             raw = self.adapted_module(torch.zeros(1, 1, self.patch_size, self.patch_size).to(like))
         except RuntimeError as error:
-            told = str(error).splitlines()[0]
+            why = str(error).splitlines()[0]
             raise BadInput(
-                f"{type(self.adapted_module).__name__} does not take patches (N, 1, S, S) of floats: {told}"
+                f"{type(self.adapted_module).__name__} does not take patches (N, 1, S, S) of floats: {why}"
             ) from None
         finally:
             self.adapted_module.train(was_training)

@@ -1,4 +1,4 @@
-"""What a network consists of, asked of the module itself: layer by layer, with shapes and parameters."""
+"""Outline of a network, layer by layer with shapes and parameters, taken from the module itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every descriptor does first: look at the patches, and bring them to its own size, once."""
+"""Checking patches and resizing them to a descriptor's own size, once."""
 
 from __future__ import annotations
 

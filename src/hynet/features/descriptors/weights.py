@@ -95,7 +95,7 @@ def read_state(path: str | Path) -> State:
 
 
 def read_shape_state(path: str | Path) -> Any:
-    """What a weights file holds for a detector's or shape's network, also one that was trained with a descriptor."""
+    """Read weights for a detector or shape network, also of a run that trained it together with a descriptor."""
     content = _innermost(_content(Path(path)))
     if not isinstance(content, Mapping):
         return content
@@ -146,7 +146,7 @@ def recognised(weights: Any, source: str) -> Any:
 
 
 def _asked(row: DescriptorPart, weights: Any) -> Any:
-    """What the descriptor makes of the weights, None where they are another's."""
+    """Ask a descriptor for the network of these weights; None where they are another's."""
     if not isinstance(weights, Mapping):
         return None
     kind = row.imported()
@@ -196,13 +196,13 @@ def _placed(network: Any, device: str | None) -> Any:
 
 
 def _file(name_or_path: str | Path) -> Path:
-    """Of the weights for torch; names that ship come before paths."""
+    """Path of the weights for torch; names that ship come before paths."""
     ours = shipped("descriptor").get(str(name_or_path))
     return Path(name_or_path) if ours is None else weights_for_torch(ours)
 
 
 def _content(path: Path) -> Any:
-    """What a weights file holds, still wrapped."""
+    """Read a weights file, with whatever its state dict is wrapped in."""
     torch = need("torch", "train", "loading weights")
     if path.is_dir():
         raise BadWeights(f"{path} is a folder; give a weights file in it, such as best.pt.")

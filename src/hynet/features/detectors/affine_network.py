@@ -51,7 +51,7 @@ class AffineNetwork:
         return reshaped(keypoints, shapes)
 
     def numbers(self, patches: Array) -> Array:
-        """What the network says: (N, 32, 32) uint8 -> (N, 3)."""
+        """Predict a, b, c of the shapes. (N, 32, 32) uint8 -> (N, 3)."""
         tiles = [patches[start : start + TILE] for start in range(0, len(patches), TILE)]
         with ThreadPoolExecutor(len(cores())) as pool:
             return np.concatenate([np.zeros((0, 3), np.float32), *pool.map(self._run, tiles)])
@@ -70,7 +70,7 @@ def _in_onnx(weights: str | Path) -> tuple[Numbers, float | None]:
 
 
 def learnt_from(weights: Path) -> float | None:
-    """How many sigmas wide the patches were, of weights that `hynet train shape` made; others do not say."""
+    """Width in sigmas of the patches that weights of `hynet train shape` were trained on; None for others."""
     try:
         if weights.suffix == ".safetensors":
             with need("safetensors", "train", "weights in .safetensors").safe_open(weights, "pt") as file:

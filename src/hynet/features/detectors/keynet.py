@@ -49,7 +49,7 @@ class KeyNet:
 
     def __post_init__(self) -> None:
         check(self.max_keypoints, self.score_threshold)
-        network(self.weights or SHIPPED)  # a file that cannot be used is told of now
+        network(self.weights or SHIPPED)  # fails now on a file that cannot be used
 
     @classmethod
     def from_file(cls, path: Path, **options: Any) -> KeyNet | None:
@@ -82,7 +82,7 @@ class KeyNet:
 
 
 def network(weights: str | Path) -> Scores:
-    """What scores a picture: an .onnx file, or a file of weights in torch."""
+    """Open the network that scores pictures: an .onnx file, or a file of weights in torch."""
     try:
         status = Path(weights).stat()
     except OSError:

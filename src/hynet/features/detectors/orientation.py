@@ -1,4 +1,4 @@
-"""Which way the surroundings of a keypoint get brighter, by a histogram of gradients, as SIFT finds it."""
+"""Orientation of keypoints: where their surroundings get brighter, by SIFT's histogram of gradients."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def gradients(image: Array, keypoints: Keypoints, blur: float = BLUR) -> tuple[A
 
 
 def vertex(before: Array, at: Array, after: Array) -> Array:
-    """Where between -1/2 and 1/2 the parabola through three values, the middle one the highest, has its top."""
+    """Offset, from -1/2 to 1/2, of the top of the parabola through three values, the middle one the highest."""
     bend = 2 * at - before - after
     return np.where(bend > 0, (after - before) / (2 * np.maximum(bend, 1e-12)), 0).clip(-0.5, 0.5)
 

@@ -1,4 +1,4 @@
-"""Which of the places found are kept: inside the mask, the best, spread over the photo. For every detector."""
+"""Selection of keypoints, for every detector: inside the mask, the best, spread over the photo."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ POOL, PER_CELL = 2, 8
 
 
 def check(max_keypoints: int, score_threshold: float | None) -> None:
-    """What every detector is asked for."""
+    """Refuse a number of keypoints or a score threshold that no detector can have."""
     if max_keypoints < 1:
         raise BadInput(f"max_keypoints must be at least 1, got {max_keypoints}.")
     if score_threshold is not None and not 0 <= score_threshold < np.inf:
@@ -31,7 +31,7 @@ def inside(xy: Array, mask: Array | None, shape: tuple[int, ...]) -> Array:
 
 
 def masked(keypoints: Keypoints, mask: Array | None, shape: tuple[int, ...]) -> Keypoints:
-    """Those where the mask (H, W) is not zero."""
+    """Return the keypoints where the mask (H, W) is not zero."""
     return keypoints[inside(keypoints.xy, mask, shape)]
 
 
@@ -54,7 +54,7 @@ def best_rows(xy: Array, scores: Array, count: int, spread_over: tuple[int, ...]
 
 
 def _place_in_group(groups: Array) -> Array:
-    """How many of the same group came before: [5, 7, 5, 5] -> [0, 0, 1, 2]."""
+    """Count, for each element, earlier ones of the same group: [5, 7, 5, 5] -> [0, 0, 1, 2]."""
     order = np.argsort(groups, kind="stable")
     ordered = groups[order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])

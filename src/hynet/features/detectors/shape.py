@@ -29,7 +29,7 @@ def baumberg(image: Array, keypoints: Keypoints) -> Keypoints:
 
 
 def reshaped(keypoints: Keypoints, shapes: Array) -> Keypoints:
-    """The same places and areas with the ellipses of shapes (N, 2, 2), the vertical of the photo kept vertical."""
+    """Give keypoints the ellipses of shapes (N, 2, 2); places, areas and the vertical of the photo stay."""
     A = keypoints.sigma[:, None, None] * upright(shapes)
     return Keypoints(np.concatenate([A, keypoints.frames[:, :, 2:]], 2), keypoints.scores)
 

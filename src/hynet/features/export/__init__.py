@@ -30,9 +30,9 @@ def export_weights(model: str | Path, to: str | Path, about: Mapping[str, str]) 
 def export_weights_int8(
     model: str | Path, to: str | Path, patches: Callable[[], Array], about: Mapping[str, str]
 ) -> tuple[str, str, float]:
-    """The same in 8-bit integers, with ranges from patches (N, 32, 32) that are loaded when all else is in order.
+    """Write a network in 8-bit integers, with ranges from patches (N, 32, 32), which are loaded after all checks.
 
-    What it is, by what measure it was compared with the network, and how well it agrees.
+    Returns the kind of network, the measure by which both were compared, and how well they agree.
     """
     from . import affine_network, descriptors
 
@@ -47,7 +47,7 @@ def export_weights_int8(
 
 
 def open_weights(model: str | Path) -> tuple[str, Any]:
-    """What the weights are of, a detector, a shape network or a descriptor, and that network."""
+    """Open weights by name or path: the kind of network (detector, shape network or descriptor), and the network."""
     from ..descriptors.loading import models
     from ..descriptors.weights import from_state, network, read_state
     from ..detectors import affnet, keynet_network

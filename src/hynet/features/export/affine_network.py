@@ -66,7 +66,7 @@ def model(network: AffNet, about: Mapping[str, str]) -> Any:
 
 
 def export_int8(network: AffNet, path: str | Path, patches: Array, about: Mapping[str, str] | None = None) -> float:
-    """The same in 8-bit integers, whose ranges come from real patches (N, 32, 32), some of them, always the same.
+    """Write AffNet in 8-bit integers, whose ranges come from some of the patches (N, 32, 32), always the same ones.
 
     Returns the mean difference from the network's own numbers, of patches that were not calibrated on.
     """

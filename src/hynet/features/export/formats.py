@@ -126,7 +126,7 @@ def largest_difference(said: Array, expected: Array) -> float:
 
 @contextmanager
 def _folder(path: str | Path) -> Iterator[Path]:
-    """As `whole`, for a folder."""
+    """A temporary folder that replaces `path` when the block ends well, as `atomic_write` does for files."""
     path = Path(path)
     if path.exists() and not (path.is_dir() and {each.name for each in path.iterdir()} <= {"model.xml", "model.bin"}):
         raise BadInput(f"{path} is something else than a model in OpenVINO's format; choose another name.")

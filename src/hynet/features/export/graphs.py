@@ -45,7 +45,7 @@ def in_floats(network: nn.Module, about: Mapping[str, str]) -> Any:
 
 
 def in_integers(network: nn.Module, patches: Array, about: Mapping[str, str]) -> Any:
-    """The same in 8-bit integers, with ranges from the patches (N, 32, 32); only the first convolution stays in floats.
+    """HyNet in 8-bit integers, with ranges from the patches (N, 32, 32); only the first convolution stays in floats.
 
     The patch itself has one channel, where integers would save nothing.
     """

@@ -57,7 +57,7 @@ def _inner_difference(said: Array, expected: Array) -> float:
 
 
 def _model(state: Mapping[str, Tensor], about: Mapping[str, str]) -> Any:
-    """Its layers run on squares of 2 x 2 pixels: four times the channels, and 3 x 3 kernels for 5 x 5.
+    """Key.Net as an ONNX model on squares of 2 x 2 pixels: four times the channels, and 3 x 3 kernels for 5 x 5.
 
     Eight channels alone would fill a part of what a processor computes at once. Three times as fast, all in all.
     """
@@ -118,7 +118,7 @@ def _without_norm(state: Mapping[str, Tensor], block: str) -> tuple[Tensor, Tens
 
 
 def _on_squares(weight: Tensor) -> Tensor:
-    """The same between maps whose channels are the four pixels of each square: (o, i, 5, 5) -> (4o, 4i, 3, 3)."""
+    """Kernels for maps whose channels are the four pixels of each square: (o, i, 5, 5) -> (4o, 4i, 3, 3)."""
     outputs, inputs = weight.shape[:2]
     squares = torch.zeros(outputs, 2, 2, inputs, 2, 2, 3, 3)
     for y, x, row, column in np.ndindex(2, 2, 5, 5):

@@ -37,7 +37,7 @@ class Graph:
         return names
 
     def constant(self, values: Any, name: str = "") -> str:
-        """Its name, for several operations to share it."""
+        """Add a constant that several operations can share, and return its name."""
         name = name or f"{self.source}.constant{len(self._constants)}"
         self._constants.append(self.onnx.numpy_helper.from_array(np.asarray(values, order="C"), name))
         return name

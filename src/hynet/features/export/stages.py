@@ -36,7 +36,7 @@ class Stage:
 
     @property
     def window(self) -> dict[str, Any]:
-        """As ONNX says it."""
+        """Attributes of the convolution in ONNX."""
         return {"kernel_shape": [3, 3], "pads": [1] * 4, "strides": [self.stride] * 2}
 
     def weighing(self, unit: Array) -> Array:
@@ -86,7 +86,7 @@ class Span:
 
 @torch.inference_mode()
 def spans(network: nn.Module, patches: Array) -> list[Span]:
-    """What real patches do to every stage."""
+    """Measure the ranges that real patches reach at every stage."""
     x, found = torch.tensor(patches)[:, None].float(), []
     for module in (leaf for leaf in network.modules() if not list(leaf.children())):
         if isinstance(module, FRN):

@@ -57,7 +57,7 @@ EXTRACTORS: dict[str, FilePart[PhotoExtractor]] = with_plugins(
         ),
         "features-file": FilePart(
             "hynet.features.hloc_file:FeaturesFile",
-            "what anyone extracted before, in hloc's layout",
+            "features that any program extracted, in hloc's layout",
             files=("hdf5",),
             needs_file=True,
         ),
@@ -73,7 +73,7 @@ def open_extractor(name_or_path: str | Path, max_keypoints: int = MAX_KEYPOINTS)
 
 
 def find_extractor(name_or_path: str | Path, max_keypoints: int = MAX_KEYPOINTS) -> PhotoExtractor | None:
-    """The same, but None where it is not the name or file of an extractor: then it may be that of a descriptor."""
+    """Open an extractor by name or path; None where it is none, since then it may be a descriptor."""
     _check(max_keypoints)
     return find_part(EXTRACTORS, name_or_path, max_keypoints=max_keypoints)
 

@@ -69,7 +69,7 @@ class Extractor:
         self.thresholds = calibration.thresholds  # geometry -> pixels; like the ratio, they travel with the features
 
     def turned_as(self, orientation: str) -> Extractor:
-        """The same with another orientation."""
+        """Return a copy of the extractor with another orientation."""
         other = object.__new__(Extractor)
         other.__dict__.update(self.__dict__)
         other.orientation = orientation
@@ -97,7 +97,7 @@ class Extractor:
         return found if self.orientation == "upright" else self.orient(image, found)
 
     def detect_upright(self, image: Array, mask: Array | None = None) -> Keypoints:
-        """The same, not yet turned: found in the photo made small enough, and shaped."""
+        """Detect keypoints in the photo shrunk to `longest`, and shape them; they are upright."""
         if mask is not None:
             check_mask(mask, image.shape)
         small, scale = images.shrink(image, self.longest)
@@ -123,7 +123,7 @@ class Extractor:
         return Features(keypoints, descriptors, (width, height), self.ratio, self.thresholds)
 
     def patches(self, image: Array, keypoints: Keypoints) -> Array:
-        """What the descriptor looks at: (N, S, S) uint8."""
+        """Cut the patches that are described: (N, S, S) uint8."""
         return cut(image, keypoints, self.descriptor.patch_size, self.support)
 
 

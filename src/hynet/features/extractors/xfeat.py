@@ -79,7 +79,7 @@ def _peaks(heat: Array) -> Array:
 
 
 def _in_map(values: Array, xy: Array, size: tuple[int, ...]) -> tuple[Array, Array]:
-    """Where pixels of the photo lie in a map, as whole numbers and what is beyond them, by the authors' convention."""
+    """Place pixels of the photo in a map, as whole numbers and fractions, by the authors' convention."""
     rows, columns = values.shape[1:]
     places = xy / (np.array(size) - 1) * (columns, rows) - 0.5
     whole = np.floor(places).astype(np.int64)

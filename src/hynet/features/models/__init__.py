@@ -1,4 +1,4 @@
-"""What ships: weights trained here, NAME.onnx to use and NAME.safetensors to train on, each with its card, NAME.md."""
+"""Weights that ship: NAME.onnx to use and NAME.safetensors to train on, each with its card, NAME.md."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def shipped(kind: str) -> dict[str, Path]:
 
 
 def own_name(model: str | Path) -> str:
-    """Of a model that ships and was given by its second name; anything else as it is."""
+    """Replace the second name of a model that ships by its first; anything else stays."""
     return OTHER_NAMES.get(str(model), str(model))
 
 
 def weights_for_torch(onnx: Path) -> Path:
-    """Where the weights of an .onnx file lie, whatever numbers that file is in."""
+    """Path of the weights for torch of an .onnx file, whether that is in floats or in integers."""
     stem = onnx.stem.removesuffix(IN_FLOATS) if onnx.parent == FOLDER else onnx.stem
     return onnx.with_name(f"{stem}.safetensors")

@@ -79,7 +79,7 @@ def open_compressed(path: Path, device: str | None = None) -> Compressed:
             content = {name: stored[name] for name in stored.files}
         about = json.loads(str(content["about"]))
         kind, _ = parse(about["code"])
-        name = Path(about["model"]).name  # never a path: the file is anyone's
+        name = Path(about["model"]).name  # never a path: nobody knows who wrote the file
         code = CODES[kind](**{each.name: content[f"code.{each.name}"] for each in fields(CODES[kind])})
         usable = all(np.isfinite(getattr(code, each.name)).all() for each in fields(code))
     except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, RecursionError, MemoryError):

@@ -36,7 +36,7 @@ class Code(Protocol):
     def __call__(self, rows: Array) -> Array: ...
 
     def bytes(self, dim: int) -> int:
-        """Of one stored row. dim: numbers in an uncompressed one."""
+        """Size of one stored row. dim: numbers in an uncompressed one."""
         ...
 
 
