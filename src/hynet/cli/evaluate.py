@@ -19,6 +19,7 @@ from ..errors import BadInput, choose
 from ..evaluation import BENCHMARKS, results
 from ..evaluation.evaluate import evaluate
 from . import Report, parse_value, terminal_width
+from .help import HELP
 from .progress import bar
 
 Options = TypeVar("Options")  # the dataclass of one benchmark
@@ -38,7 +39,7 @@ def main(args: list[str]) -> Report:
     """The options depend on the benchmark, which is the first argument."""
     names = "\n".join(f"  {name}: {row.about or f'from {row.package}'}" for name, row in BENCHMARKS.items())
     if not args or args[0].startswith("-"):
-        if not {"-h", "--help"} & set(args):
+        if not {*HELP} & {*args}:
             raise BadInput(f"say which benchmark, one of {', '.join(BENCHMARKS)}.")
         args = [next(iter(BENCHMARKS)), *args]
     name = args[0]
