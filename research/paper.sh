@@ -24,7 +24,7 @@ for study in ${ONLY:-losses sosr rivals grid components}; do
   if [ "$study" = components ]; then seeds=2; fi
   if [ "$study" = grid ] || [ "$study" = components ]; then pairs=10000 patches=200; fi
   hynet paper ablate "$study" --steps $steps --seeds $seeds --data "$sets/open" --validate "$sets/choose" --test "$out/stacks-$patches" --out "$out" \
-    --pairs-per-batch 256 --precision auto --pairs $pairs ${JOBS:+--jobs "$JOBS"}
+    --pairs-per-batch 256 --precision auto --pair-list $pairs ${JOBS:+--jobs "$JOBS"}
 done
 hynet paper figures --out "$out/figures" --study "$out" --data "$sets/open" --batches 100
 hynet report "$out" --out "$out/report.html"

@@ -206,6 +206,6 @@ def test_missing_sets_and_pairs_are_told(tmp_path, scenes):
     with pytest.raises(DataNotFound, match="no PhotoTour set"):
         BENCHMARKS["ubc"](["sift"], tmp_path)
     with pytest.raises(DataNotFound, match="pair files there: 120"):
-        BENCHMARKS["ubc"](["sift"], scenes / "liberty", pairs=100)
+        BENCHMARKS["ubc"](["sift"], scenes / "liberty", pair_list=100)
     with pytest.raises(BadInput, match="named twice"):
         BENCHMARKS["ubc"](["sift", "sift"], scenes / "liberty")

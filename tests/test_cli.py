@@ -95,6 +95,9 @@ def test_help_of_a_dataclass_comes_from_its_comments(capsys):
         ("match a.jpg b.jpg --upright", "--upright is now --orientation upright"),
         ("extract photos --out f.h5 --affine", "--affine is now --shape baumberg"),
         ("extract photos --out f.h5 --descriptor sift", "--descriptor is now --model"),
+        ("evaluate ubc --data liberty --pairs 50000", "--pairs is now --pair-list"),
+        ("patches castle --out set --workers 2", "--workers is now --jobs"),
+        ("patches castle --out set --mapping-threads 2", "--mapping-threads is now --mapper-threads"),
     ],
 )
 def test_a_renamed_option_answers_with_its_new_form(args, new, capsys):

@@ -372,7 +372,7 @@ def test_the_search_for_a_margin_and_the_grid_share_runs(sets):
 
 
 def test_pairs_that_the_validation_set_does_not_list_are_told_before_anything_is_trained(sets, tmp_path, capsys):
-    assert main(command(sets, "rivals", tmp_path / "study", "--pairs", "7")) == 2
+    assert main(command(sets, "rivals", tmp_path / "study", "--pair-list", "7")) == 2
     assert "m50_7_7_0.txt" in capsys.readouterr().err
     assert not (tmp_path / "study" / "runs").exists()
 
@@ -481,7 +481,7 @@ def test_a_grid_of_nothing_or_of_one_cell_twice_is_refused(sets, tmp_path, capsy
         (["--pairs-per-batch", "41"], "41 pairs a batch need as many points"),
         (["--seeds", "0"], "--seeds must be 1 or more"),
         (["--jobs", "0"], "--jobs must be 1 or more"),
-        (["--pairs", "-1"], "--pairs must be 1 or more"),
+        (["--pair-list", "-1"], "--pair-list must be 1 or more"),
     ],
 )
 def test_a_study_that_cannot_be_run_is_refused_and_leaves_nothing_behind(sets, tmp_path, capsys, more, sentence):

@@ -70,6 +70,7 @@ RENAMED_OPTIONS = {
     "--upright": ("--orientation upright",),
     "--affine": ("--shape baumberg",),
     "--descriptor": ("--model",),
+    "--pairs": ("--pair-list", "--max-pairs"),
     "--workers": ("--jobs",),
     "--mapping-threads": ("--mapper-threads",),
 }

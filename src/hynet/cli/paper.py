@@ -57,7 +57,7 @@ class Ablate:
     out: Path  # the folder of the study; studies in the same folder share their runs
     seeds: int = 1  # training runs per row, each with its own seed
     pairs_per_batch: int = 512  # pairs per training step, two patches each
-    pairs: int | None = None  # number of validation pairs for FPR@95; by default 100,000, or as many as the set lists
+    pair_list: int | None = None  # which m50_N_N_0.txt of `validate`; by default that of 100,000, or the largest
     own_settings: bool = False  # for rivals and sosr: train each row as its authors did, on the same number of pairs
     alphas: tuple[float, ...] | None = None  # alphas of the grid; by default 0.5, 1, 2 and 4
     margins: tuple[float, ...] | None = None  # margins of the grid; by default 0.8, 1, 1.2 and 1.4
@@ -125,7 +125,7 @@ def ablate(asked: Ablate, command: str) -> Report:
         asked.test,
         asked.out,
         Budget(asked.steps, asked.pairs_per_batch, asked.seeds, asked.compiled, asked.precision),
-        pairs=asked.pairs,
+        pair_list=asked.pair_list,
         own_settings=asked.own_settings,
         alphas=asked.alphas,
         margins=asked.margins,

@@ -33,8 +33,8 @@ def run(
     support: float = SUPPORT_SIGMAS,
     max_keypoints: int = patchsets.PatchSettings.max_keypoints,
     elliptic: float = 0.0,
-    workers: int | None = None,
-    mapping_threads: int = 1,
+    jobs: int | None = None,
+    mapper_threads: int = 1,
     cluster: str = "local",
     overwrite: bool = False,
 ) -> Report:
@@ -48,8 +48,8 @@ def run(
         support: Patch width in detector sigmas.
         max_keypoints: Number of keypoints per photo, the strongest ones.
         elliptic: Share of the points that are cut as elliptic regions, as `hynet match` does, instead of round ones.
-        workers: Scenes made at once; by default one per core.
-        mapping_threads: Mapping threads per scene; more than one is faster if there are few scenes, but the same photos
+        jobs: Scenes made at once; by default one per core.
+        mapper_threads: Mapping threads per scene; more than one is faster if there are few scenes, but the same photos
             then give a slightly different set.
         cluster: Where scenes are made, one per task: local (processes on this machine), dask://HOST:PORT or slurm, as
             for `hynet extract`.
@@ -60,15 +60,15 @@ def run(
     if show is not None:
         with bar() as progress:
             return _sheet(show, out, progress)
-    with workers_of(cluster, workers or 0) as there, bar() as progress:
+    with workers_of(cluster, jobs or 0) as there, bar() as progress:
         settings = patchsets.PatchSettings(support=support, max_keypoints=max_keypoints, elliptic=elliptic)
         summary = patchsets.make(
             folders,
             out,
             settings=settings,
             hard_share=hard_share,
-            workers=workers,
-            mapping_threads=mapping_threads,
+            jobs=jobs,
+            mapper_threads=mapper_threads,
             cluster=there,
             overwrite=overwrite,
             progress=progress,

@@ -42,13 +42,13 @@ VARIANTS = {
 class UbcOptions:
     """Pairs to test, and the model to compare with."""
 
-    pairs: int | None = None  # which m50_N_N_0.txt to use; by default that of 100,000, or the largest there is
+    pair_list: int | None = None  # which m50_N_N_0.txt to use; by default that of 100,000, or the largest there is
     against: str | None = None  # the model to compare the others with; by default rootsift, or the first
 
 
 def evaluate(models: Sequence[Model], data: Path, options: UbcOptions, progress: Progress = silent) -> Evaluation:
     """FPR@95 on one PhotoTour set, or on each that lies in the folder."""
-    sets = [open_set(root, options.pairs, progress) for root in _sets(data)]
+    sets = [open_set(root, options.pair_list, progress) for root in _sets(data)]
     contestants = open_contestants(models or ["default"])
     rival = comparing.rival([contestant.name for contestant in contestants], options.against)
     cells, curves = [], {}

@@ -44,7 +44,7 @@ def ablate(asked: Ablation, progress: Progress = silent, tell: Tell = lambda lin
         loss_function(config)  # what no loss takes and no set fills is reported now, not after hours
         batches_per_epoch(patches, (config if asked.own_settings else asked.budget).pairs_per_batch)
     _check_test(asked.test)
-    datasets.test_pairs(asked.validate, asked.pairs)  # raises where there are not so many
+    datasets.test_pairs(asked.validate, asked.pair_list)  # raises where there are not so many
     check_apart(list(asked.data), [asked.validate], "Give another set to --validate.")
     margins = _search(plan, asked, progress, tell)
     plan = replace(plan, rows=[_with_margin(row, margins) for row in plan.rows])
@@ -56,7 +56,7 @@ def ablate(asked: Ablation, progress: Progress = silent, tell: Tell = lambda lin
     if not models:
         raise BadInput(f"no row of {plan.name} could be trained: {next(iter(trained.values()))[0].diverged}")
     in_order = {row.name: models[row.name] for row in plan.rows if row.name in models}
-    scores = scoring.score(in_order, asked.validate, asked.test, progress, pairs=asked.pairs)
+    scores = scoring.score(in_order, asked.validate, asked.test, progress, pairs=asked.pair_list)
     verdicts = scoring.judged(plan, scores)
     evaluation = _evaluation(plan, asked, Measured(scores, trained, margins, verdicts))
     return Study(evaluation, verdicts, margins)

@@ -191,7 +191,7 @@ class Ablation:
     test: Path  # patch stacks of HPatches, or image sequences to cut such stacks from
     out: Path
     budget: Budget
-    pairs: int | None = None  # of `validate`, to measure FPR@95 on; None: 100,000, or as many as it lists
+    pair_list: int | None = None  # of `validate`, to measure FPR@95 on; None: 100,000, or as many as it lists
     own_settings: bool = False
     alphas: Sequence[float] | None = None  # of the grid, like the next; None: the usual four
     margins: Sequence[float] | None = None
@@ -200,10 +200,10 @@ class Ablation:
     def __post_init__(self) -> None:
         if not self.data:
             raise BadInput("--data needs one or more patch sets to train on.")
-        for name in ("jobs", "pairs"):
+        for name in ("jobs", "pair_list"):
             count = getattr(self, name)
             if count is not None and count < 1:
-                raise BadInput(f"--{name} must be 1 or more; got {count}.")
+                raise BadInput(f"--{name.replace('_', '-')} must be 1 or more; got {count}.")
         for name in ("alphas", "margins"):
             values = getattr(self, name)
             if values is not None and (not values or len(set(values)) < len(values)):

@@ -40,8 +40,8 @@ def make(
     *,
     settings: PatchSettings = DEFAULTS,
     hard_share: float = 1 / 3,
-    workers: int | None = None,
-    mapping_threads: int = 1,
+    jobs: int | None = None,
+    mapper_threads: int = 1,
     cluster: Pool | None = None,
     overwrite: bool = False,
     progress: Progress = silent,
@@ -49,14 +49,14 @@ def make(
     """Make the set, or extend it by new folders; each folder is one scene. Returns what scene.json says.
 
     overwrite: make every scene again where the set was made with other settings, instead of refusing.
-    mapping_threads: of each scene; more than one is faster, but the same photos then give a slightly different set.
+    mapper_threads: of each scene; more than one is faster, but the same photos then give a slightly different set.
     cluster: makes the scenes, one a task, in place of processes of ours.
 
     hard_share: at least this share of the corresponding pairs are ones that SIFT matching missed (as far as there are
     any): points that only hold easy pairs are left out until it is so. The test pairs hold exactly this share.
     """
-    if mapping_threads < 1:
-        raise BadInput(f"a scene is mapped by at least 1 thread, got {mapping_threads}.")
+    if mapper_threads < 1:
+        raise BadInput(f"a scene is mapped by at least 1 thread, got {mapper_threads}.")
     if not 0 <= hard_share <= 1:
         raise BadInput(f"the share of hard pairs must be from 0 to 1, got {hard_share:g}.")
     if not settings.support > 0:
@@ -77,11 +77,11 @@ def make(
                 )
             shutil.rmtree(parts)
         todo = {name: photos for name, photos in scenes.items() if not _is_done(parts / name, photos)}
-        count = max(1, min(workers or len(cores()), len(todo)))
+        count = max(1, min(jobs or len(cores()), len(todo)))
         threads = 1 if cluster else max(1, len(cores()) // count)
         with nullcontext(cluster) if cluster else open_pool("local", count, threads=threads) as pool:
             seconds = SCENE_SECONDS if cluster else None
-            _make_parts(pool, todo, parts, settings, (threads, mapping_threads), seconds, progress)
+            _make_parts(pool, todo, parts, settings, (threads, mapper_threads), seconds, progress)
         progress(len(todo), len(todo), "writing the set")
         return assembly.assemble(out, noted(settings), hard_share)
 
@@ -150,11 +150,11 @@ def _make_parts(
 
 def make_scenes(context: tuple[Path, PatchSettings, int, int], scenes: Sequence[tuple[str, Path]]) -> list[str | None]:
     """Make scenes in a worker; say why each failed, if it did. Faults of the worker are raised: another may do it."""
-    parts, settings, threads, mapping_threads = context
+    parts, settings, threads, mapper_threads = context
     reasons: list[str | None] = []
     for name, folder in one_by_one(scenes):
         try:
-            make_part(name, folder, parts, settings, threads, mapping_threads)
+            make_part(name, folder, parts, settings, threads, mapper_threads)
             reasons.append(None)
         except (CannotWrite, MissingExtra):
             raise

@@ -37,7 +37,7 @@ class PatchSettings:
 
 
 def make_part(
-    name: str, folder: Path, parts: Path, settings: PatchSettings, threads: int, mapping_threads: int = 1
+    name: str, folder: Path, parts: Path, settings: PatchSettings, threads: int, mapper_threads: int = 1
 ) -> None:
     """Make SET/.parts/NAME from the photos of a scene, whole. A scene that cannot be made says why."""
     files = files_of(folder)  # before they are read: a change in between is noticed next time
@@ -48,7 +48,7 @@ def make_part(
             work,
             max_keypoints=settings.max_keypoints,
             threads=threads,
-            mapping_threads=mapping_threads,
+            mapper_threads=mapper_threads,
         )
         tracks = correspondence.tracks(scene)
         if len(tracks.photo) == 0:

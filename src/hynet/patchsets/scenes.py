@@ -76,16 +76,16 @@ def reconstruct_sift(
     *,
     max_keypoints: int,
     threads: int = -1,
-    mapping_threads: int = 1,
+    mapper_threads: int = 1,
     progress: Progress = silent,
 ) -> Scene:
     """Reconstruct by SIFT alone in the folder `work`; what is done there already is not done again.
 
-    threads: that match; mapping_threads: with more than one, the same photos do not always give the same scene.
+    threads: that match; mapper_threads: with more than one, the same photos do not always give the same scene.
     """
     matched = match_by_sift(photos, work, max_keypoints=max_keypoints, threads=threads, progress=progress)
     progress(0, 1, "mapping")
-    return map_scene(matched, threads=mapping_threads)
+    return map_scene(matched, threads=mapper_threads)
 
 
 def reconstruct_scene(
@@ -94,20 +94,20 @@ def reconstruct_scene(
     *,
     max_keypoints: int,
     threads: int = 1,
-    mapping_threads: int = 1,
+    mapper_threads: int = 1,
     progress: Progress = silent,
 ) -> Scene:
     """Reconstruct by SIFT's matches; where they join fewer than half of the photos, by ours, if these join more."""
     matched = match_by_sift(photos, work, max_keypoints=max_keypoints, threads=threads, progress=progress)
     progress(0, 1, "mapping")
     try:
-        by_sift = map_scene(matched, threads=mapping_threads)
+        by_sift = map_scene(matched, threads=mapper_threads)
     except NotReconstructed:
-        return _map_ours(matched, threads, mapping_threads, progress)
+        return _map_ours(matched, threads, mapper_threads, progress)
     if len(by_sift.photos) >= ENOUGH * (len(photos) - len(matched.unreadable)):
         return by_sift
     try:
-        ours = _map_ours(matched, threads, mapping_threads, progress)
+        ours = _map_ours(matched, threads, mapper_threads, progress)
     except (NotReconstructed, EndedEarly):
         return by_sift
     return max(by_sift, ours, key=lambda scene: len(scene.photos))  # SIFT's if they are equal
@@ -202,10 +202,10 @@ def _photo(photo: colmap.ModelPhoto, frames: Array, folder: Path) -> Photo:
 # --- Our own matches of the same keypoints ---
 
 
-def _map_ours(matched: SiftMatches, threads: int, mapping_threads: int, progress: Progress) -> Scene:
+def _map_ours(matched: SiftMatches, threads: int, mapper_threads: int, progress: Progress) -> Scene:
     database = _match_again(matched, threads, progress)
     progress(0, 1, "mapping")
-    return map_scene(matched, threads=mapping_threads, by=MODEL, database=database)
+    return map_scene(matched, threads=mapper_threads, by=MODEL, database=database)
 
 
 def _match_again(matched: SiftMatches, threads: int, progress: Progress) -> Path:
