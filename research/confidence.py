@@ -22,8 +22,8 @@ from matching import CHOSEN, POOL, SELECTIONS, features, finder, keep
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from hynet import geometry
 from hynet.datasets import scenes
+from hynet.geometry import two_views
 from hynet.matching import confidence as in_use
 from hynet.matching.nearest import match, nearest
 from hynet.matching.verification import verify
@@ -80,11 +80,11 @@ def gather(data: Path, folder: Path) -> list[Pair]:
             views = [scene.views[name] for name in names]
             true = scenes.second_from_first(*(view.cam_from_world for view in views))
             matches, ratios = compared(a, b)
-            F = geometry.fundamental_from_pose(true, views[0].K, views[1].K)
+            F = two_views.fundamental_from_pose(true, views[0].K, views[1].K)
             points = a.keypoints.xy[matches[:, 0]], b.keypoints.xy[matches[:, 1]]
             fit = verify(a, b, match(a, b), "essential", cameras=(views[0].K, views[1].K))
-            solvable = fit.pose is not None and geometry.pose_error(fit.pose, true) < SOLVED
-            right = geometry.sampson_distance(F, *points) < RIGHT
+            solvable = fit.pose is not None and two_views.pose_error(fit.pose, true) < SOLVED
+            right = two_views.sampson_distance(F, *points) < RIGHT
             pairs.append(Pair((scene.name, scene.name), (a, b), matches, ratios, right, solvable))
     across = [(k, m) for k, m in combinations(sorted(seen), 2) if k[0] != m[0]]
     drawn = np.random.default_rng(0).choice(len(across), min(ACROSS, len(across)), replace=False)

@@ -21,11 +21,12 @@ from pathlib import Path
 import numpy as np
 from scipy.spatial import cKDTree
 
-from hynet import geometry, metrics
+from hynet import metrics
 from hynet.datasets import scenes
 from hynet.features.detectors import selection
 from hynet.features.detectors.dog import DoG
 from hynet.features.extractors.patchwise import Extractor
+from hynet.geometry import estimators, two_views
 from hynet.matching.consensus import Consensus
 from hynet.matching.nearest import Nearest, match
 from hynet.types import Array, Features, Keypoints, Matches
@@ -197,10 +198,10 @@ def measured(found: Sequence[scenes.Scene], folder: Path, select: Select, matche
             true = scenes.second_from_first(*(scene.views[name].cam_from_world for name in names))
             matches = matcher(a, b).indices
             points = a.keypoints.xy[matches[:, 0]], b.keypoints.xy[matches[:, 1]]
-            pose, _ = geometry.relative_pose(*points, 1.0, first_K=first_K, second_K=second_K)
-            error = FAILED if pose is None else geometry.pose_error(pose, true)
-            F = geometry.fundamental_from_pose(true, first_K, second_K)
-            right = int((geometry.sampson_distance(F, *points) < RIGHT).sum())
+            pose, _ = estimators.relative_pose(*points, 1.0, first_K=first_K, second_K=second_K)
+            error = FAILED if pose is None else two_views.pose_error(pose, true)
+            F = two_views.fundamental_from_pose(true, first_K, second_K)
+            right = int((two_views.sampson_distance(F, *points) < RIGHT).sum())
             rows.append((100 * metrics.maa_credits(np.array([error]))[0], len(matches), right))
     return Row(*np.array(rows).T)
 

@@ -13,7 +13,7 @@ import torch
 from scipy.spatial.distance import cdist, euclidean
 from torch import Tensor
 
-from hynet.geometry import Pose
+from hynet.geometry.two_views import Pose
 
 TOO_CLOSE, EPSILON = 0.008, 1e-6
 

@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from hynet import geometry
 from hynet.benchmarks import BENCHMARKS
 from hynet.cli import main
 from hynet.datasets import scenes, synthetic
@@ -26,7 +25,8 @@ from hynet.evaluation import homography, methods, papers
 from hynet.evaluation.contestants import Contestant
 from hynet.evaluation.imc.evaluate import multiview, stereo
 from hynet.evaluation.methods import DetectorOptions, Protocol
-from hynet.geometry import Pose
+from hynet.geometry import two_views
+from hynet.geometry.two_views import Pose
 from hynet.matching.nearest import match
 from hynet.types import Descriptor, Features, Keypoints
 
@@ -74,11 +74,11 @@ def sequences(tmp_path_factory):
         cv2.imwrite(str(root / name / "2.png"), second)
         np.savetxt(root / name / "H_1_2", H)
         xy = rng.uniform(20, 220, (400, 2))
-        there = geometry.transfer(H, xy)
+        there = two_views.transfer(H, xy)
         xy = xy[np.all((there > 0) & (there < [319, 239]), axis=1)][:200]
         rows = rng.normal(size=(200, 32))
         right[f"{name}/1.png"] = wrong[f"{name}/1.png"] = features(xy, rows)
-        right[f"{name}/2.png"] = features(geometry.transfer(H, xy), rows)
+        right[f"{name}/2.png"] = features(two_views.transfer(H, xy), rows)
         wrong[f"{name}/2.png"] = features(rng.uniform(20, 220, (200, 2)), rows)
     write_h5(root / "right.h5", right)
     write_h5(root / "wrong.h5", wrong)
@@ -148,7 +148,7 @@ def test_matching_accuracy_is_what_a_loop_counts(seed, count):
     rng = np.random.default_rng(seed)
     H = np.array([[1.1, 0.1, -9], [-0.05, 0.9, 7], [1e-4, -2e-4, 1]])
     xy, rows = rng.uniform(0, 300, (count, 2)), np.eye(max(count, 1))[:count]  # each is its partner's nearest
-    there = geometry.transfer(H, xy) + rng.normal(scale=4, size=(count, 2))
+    there = two_views.transfer(H, xy) + rng.normal(scale=4, size=(count, 2))
     found_here, found_there = features(xy, rows), features(there, rows)
     scores = homography._scores(found_here, found_there, H, match(found_here, found_there, ratio=1.0))
     for pixels in homography.PIXELS:
@@ -169,8 +169,8 @@ def test_repeatability_is_what_a_loop_counts(seed, counts):
     a, b = (features(rng.uniform(-2, 40, (count, 2)), np.ones((count, 2)), (38, 36)) for count in counts)
 
     def found_again(first, second, there):
-        moved = [geometry.transfer(there, xy[None])[0] for xy in first.keypoints.xy]
-        back = [geometry.transfer(np.linalg.inv(there), xy[None])[0] for xy in second.keypoints.xy]
+        moved = [two_views.transfer(there, xy[None])[0] for xy in first.keypoints.xy]
+        back = [two_views.transfer(np.linalg.inv(there), xy[None])[0] for xy in second.keypoints.xy]
         seen = [point for point in moved if 0 <= point[0] <= 37 and 0 <= point[1] <= 35]
         others = [xy for xy, at in zip(second.keypoints.xy, back, strict=True) if 0 <= at[0] <= 37 and 0 <= at[1] <= 35]
         near = [any(np.hypot(*(point - other)) <= homography.RIGHT for other in others) for point in seen]
@@ -216,7 +216,7 @@ def test_the_command_writes_what_the_contract_says(sequences, tmp_path, capsys):
 def test_the_corner_error_is_the_mean_over_four_corners():
     xy = np.random.default_rng(0).uniform(0, 200, (50, 2))
     moved = np.array([[1, 0, 3], [0, 1, 4], [0, 0, 1.0]])  # every corner 5 pixels away
-    errors = homography.corner_errors(xy, geometry.transfer(moved, xy), np.eye(3), (200, 100))
+    errors = homography.corner_errors(xy, two_views.transfer(moved, xy), np.eye(3), (200, 100))
     np.testing.assert_allclose(errors, 5, atol=0.01)
 
 
@@ -280,10 +280,10 @@ def test_a_pose_whose_points_are_all_farther_than_fifty_baselines_is_scored_as_o
     a, b = (each[:, :2] / each[:, 2:] for each in seen)
     views = View(Path("a"), K, Pose(np.eye(3), np.zeros(3))), View(Path("b"), K, moved)
     F = reference.fundamental_from_pose(moved, K, K)
-    in_front, rotation, translation, _ = cv2.recoverPose(K.T @ F @ K, geometry.rays(a, K), geometry.rays(b, K))
+    in_front, rotation, translation, _ = cv2.recoverPose(K.T @ F @ K, two_views.rays(a, K), two_views.rays(b, K))
     assert in_front == 0  # what it would reject
-    found = geometry.pose_from_fundamental(F, a, b, first_K=K, second_K=K)
-    assert geometry.pose_error(found, Pose(rotation, translation[:, 0])) == 0
+    found = two_views.pose_from_fundamental(F, a, b, first_K=K, second_K=K)
+    assert two_views.pose_error(found, Pose(rotation, translation[:, 0])) == 0
     assert stereo.pose_errors(a, b, views, seeds=1)[0] != stereo.FAILED
 
 

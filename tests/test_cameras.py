@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import ExifTags, Image
 
-from hynet import geometry, images
+from hynet import images
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
@@ -19,7 +19,8 @@ from hynet.features.extractors.patchwise import Extractor
 from hynet.features.folder import extract_all
 from hynet.features.hloc_file import read_h5
 from hynet.features.settings import FeatureSettings
-from hynet.geometry import Pose, pose_error
+from hynet.geometry import two_views
+from hynet.geometry.two_views import Pose, pose_error
 from hynet.matching.nearest import match
 from hynet.matching.settings import MatchSettings
 from hynet.matching.verification import verify
@@ -121,14 +122,14 @@ def test_one_unknown_focal_length_is_found_from_two_photos_of_one_size(views, kn
 
 def test_few_matches_do_not_speak_against_the_true_cameras():
     """A fundamental matrix fits thirty matches a little better than any camera does, by chance."""
-    K = geometry.camera(900, (800, 600))
+    K = two_views.camera(900, (800, 600))
     for seed in range(40):
         random = np.random.default_rng(seed)
         points = random.uniform((-3, -2, 5), (3, 2, 12), (30, 3))
         turned = points @ cv2.Rodrigues(random.normal(0, 0.12, 3))[0].T + random.normal(0, 0.6, 3)
         features = []
         for seen in (points, turned):
-            xy = geometry.transfer(K, seen[:, :2] / seen[:, 2:]) + random.normal(0, 0.5, (30, 2))
+            xy = two_views.transfer(K, seen[:, :2] / seen[:, 2:]) + random.normal(0, 0.5, (30, 2))
             keypoints = Keypoints.from_circles(xy, np.full(30, 2.0), np.zeros(30), np.ones(30))
             features.append(Features(keypoints, np.zeros((30, 1), np.float32), (800, 600), focal=900.0))
         matches = Matches(np.column_stack([np.arange(30)] * 2), np.zeros(30, np.float32))

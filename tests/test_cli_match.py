@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hynet import cli, geometry, images
+from hynet import cli, images
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.features.hloc_file import h5_names, read_h5
+from hynet.geometry import two_views
 from hynet.images.example import example
 from hynet.matching import many_pairs, matches_writer
 from hynet.matching.consensus import Consensus
@@ -65,9 +66,9 @@ def test_two_photos_of_a_plane_give_back_its_homography(pair, matched, tmp_path)
     assert found["keypoints"] == [300, 300]
     assert found["inliers"] == len(found["points"]) > 50
     points = np.array(found["points"])
-    assert np.median(geometry.transfer_error(pair[2], points[:, :2], points[:, 2:])) < 0.7
+    assert np.median(two_views.transfer_error(pair[2], points[:, :2], points[:, 2:])) < 0.7
     corners = np.array([[0.0, 0], [399, 0], [399, 299], [0, 299]])
-    assert geometry.transfer_error(np.array(found["model"]), corners, geometry.transfer(pair[2], corners)).max() < 3
+    assert two_views.transfer_error(np.array(found["model"]), corners, two_views.transfer(pair[2], corners)).max() < 3
     assert {"read", "detect", "describe", "match", "verify"} <= set(found["seconds"])
     assert Image.open(tmp_path / "out.png").width == 2 * 400 + 10
 
@@ -113,7 +114,7 @@ def test_key_net_and_affine_shapes_find_the_homography_too(pair, matched):
         found = matched(*pair[:2], "--geometry", "homography", *choice)
         points = np.array(found["points"])
         assert len(points) > 30
-        assert np.median(geometry.transfer_error(pair[2], points[:, :2], points[:, 2:])) < 1.5
+        assert np.median(two_views.transfer_error(pair[2], points[:, :2], points[:, 2:])) < 1.5
 
 
 def test_nothing_is_found_where_a_mask_is_black(pair, matched, tmp_path):
@@ -161,7 +162,7 @@ def test_an_odd_photo_matches_like_any_other(kind, pair, matched, tmp_path):
     odd = odd_photo(kind, tmp_path, images.read(pair[0]))
     points = np.array(matched(odd, pair[1], "--geometry", "homography")["points"])
     assert len(points) > 50
-    assert np.median(geometry.transfer_error(pair[2], points[:, :2], points[:, 2:])) < 0.7
+    assert np.median(two_views.transfer_error(pair[2], points[:, :2], points[:, 2:])) < 0.7
 
 
 def test_the_same_photo_twice_agrees_with_itself(pair, matched):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import hynet
-from hynet import geometry
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
 from hynet.features.extractors.patchwise import Extractor
+from hynet.geometry import two_views
 from hynet.images import drawing
 from hynet.matching import rounded
 from hynet.matching.confidence import same_place
@@ -31,7 +31,7 @@ def seen() -> tuple[Features, Features, np.ndarray]:
 
 def is_right(a: Features, b: Features, matches: Matches, second_from_first: np.ndarray) -> np.ndarray:
     rows, columns = matches.indices.T
-    return geometry.transfer_error(second_from_first, a.keypoints.xy[rows], b.keypoints.xy[columns]) < 3
+    return two_views.transfer_error(second_from_first, a.keypoints.xy[rows], b.keypoints.xy[columns]) < 3
 
 
 def test_right_matches_are_more_probable_than_wrong_ones(seen):
@@ -131,8 +131,8 @@ def test_where_nothing_tells_whether_it_is_one_place_the_caption_is_not_green():
     first, second, _ = synthetic.photo_pair(7, (400, 300))
     found = hynet.match_photos(first, second, model="rootsift", max_keypoints=400, matcher="nearest")
     bare = replace(found, matches=replace(found.matches, confidence=None), overlap=None)
-    said, colours = zip(*bare._caption(bare.verdict), strict=True)
-    assert drawing.GREEN in [colour for _, colour in found._caption(found.verdict)]
+    said, colours = zip(*bare._caption(), strict=True)
+    assert drawing.GREEN in [colour for _, colour in found._caption()]
     assert drawing.GREEN not in colours
     assert "".join(said).endswith("not known whether this is one place")
 

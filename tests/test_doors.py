@@ -19,7 +19,7 @@ import pytest
 from PIL import Image
 
 import hynet
-from hynet import geometry, images, metrics
+from hynet import images, metrics
 from hynet.cli import main
 from hynet.datasets import downloads, sequences
 from hynet.errors import BadData, BadInput, BadWeights, HynetError, UnreadableImage
@@ -28,6 +28,7 @@ from hynet.features.folder import extract_all
 from hynet.features.hloc_file import h5_names, read_h5
 from hynet.features.settings import FeatureSettings
 from hynet.features.shards import part_of
+from hynet.geometry import estimators
 from hynet.matching.nearest import match
 from hynet.matching.verification import verify
 from hynet.runtime.arrays import read_npz
@@ -515,4 +516,4 @@ def test_without_a_home_one_is_asked_for(monkeypatch):
 def test_points_that_lie_apart_are_still_a_geometry():
     random = np.random.default_rng(0)
     first = random.uniform(0, 500, (60, 2))
-    assert geometry.homography(first, first * 1.2 + 3, 2.0)[1].all()
+    assert estimators.homography(first, first * 1.2 + 3, 2.0)[1].all()

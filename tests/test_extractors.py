@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hynet
-from hynet import geometry, images
+from hynet import images
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadData, BadInput, BadWeights, UnknownName
@@ -22,6 +22,7 @@ from hynet.features.extractors.patchwise import extract_with_mask
 from hynet.features.folder import extract_all
 from hynet.features.models import shipped
 from hynet.features.settings import FeatureSettings
+from hynet.geometry import two_views
 from hynet.matching import MATCHERS, open_matcher
 from hynet.runtime.parts import FilePart
 from test_plugins import install, outside  # noqa: F401
@@ -190,7 +191,7 @@ def test_match_takes_an_extractor(name, files, matched):
 def test_opencvs_sift_finds_the_homography(matched, photos):
     found = matched("--extractor", "opencv-sift", "--geometry", "homography")
     points = np.array(found["points"])
-    errors = geometry.transfer_error(np.loadtxt(photos / "H.txt"), points[:, :2], points[:, 2:])
+    errors = two_views.transfer_error(np.loadtxt(photos / "H.txt"), points[:, :2], points[:, 2:])
     assert np.median(errors) < 1
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hynet import geometry
 from hynet.errors import BadInput, UnknownName
+from hynet.geometry import two_views
 from hynet.matching import nearest as matching
 from hynet.matching.nearest import match
 from hynet.matching.settings import THRESHOLDS
@@ -116,8 +116,8 @@ def test_a_ratio_that_is_none_is_refused(ratio):
 
 # --- verification ---
 
-K = geometry.camera(800, (640, 480))
-TURN = geometry.Pose(
+K = two_views.camera(800, (640, 480))
+TURN = two_views.Pose(
     np.array([[np.cos(0.3), 0, np.sin(0.3)], [0, 1, 0], [-np.sin(0.3), 0, np.cos(0.3)]]),
     np.array([-0.95, 0.2, 0.25]),
 )
@@ -128,12 +128,12 @@ def views(geometry_name: str, good: int, bad: int) -> tuple[Features, Features, 
     rng = np.random.default_rng(11)
     if geometry_name == "homography":
         first = rng.uniform(0, 480, (good, 2))
-        second = geometry.transfer(np.array([[0.9, 0.1, 30], [-0.1, 1.1, 5], [1e-4, 2e-4, 1]]), first)
+        second = two_views.transfer(np.array([[0.9, 0.1, 30], [-0.1, 1.1, 5], [1e-4, 2e-4, 1]]), first)
     else:
         points = rng.uniform(-1, 1, (good, 3)) + np.array([0, 0, 5])
-        first = geometry.transfer(K, points[:, :2] / points[:, 2:])
+        first = two_views.transfer(K, points[:, :2] / points[:, 2:])
         moved = points @ TURN.rotation.T + TURN.translation
-        second = geometry.transfer(K, moved[:, :2] / moved[:, 2:])
+        second = two_views.transfer(K, moved[:, :2] / moved[:, 2:])
     first = np.concatenate([first + rng.normal(0, 0.2, first.shape), rng.uniform(0, 480, (bad, 2))])
     second = np.concatenate([second + rng.normal(0, 0.2, second.shape), rng.uniform(0, 480, (bad, 2))])
     nothing = np.zeros((len(first), 4), np.float32)
@@ -157,8 +157,8 @@ def test_known_cameras_give_the_pose():
     a, b, matches = views("essential", good=120, bad=60)
     pose = verify(a, b, matches, "essential", cameras=(K, K)).pose
     assert pose is not None
-    assert geometry.rotation_error(pose.rotation, TURN.rotation) < 0.5
-    assert geometry.direction_error(pose.translation, TURN.translation) < 1
+    assert two_views.rotation_error(pose.rotation, TURN.rotation) < 0.5
+    assert two_views.direction_error(pose.translation, TURN.translation) < 1
 
 
 @pytest.mark.parametrize("name", THRESHOLDS)

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hynet import geometry
 from hynet.errors import BadInput
+from hynet.geometry import estimators
 from hynet.runtime.processes import EndedEarly, Worker, tell
 
 
@@ -47,7 +47,7 @@ def matches_with_few_inliers() -> tuple[np.ndarray, np.ndarray]:
 
 def test_equal_matches_give_equal_inliers_whatever_other_threads_draw(random_numbers_drawn_elsewhere):
     matches = matches_with_few_inliers()
-    found = [geometry.fundamental(*matches, 1.0) for _ in range(10)]
+    found = [estimators.fundamental(*matches, 1.0) for _ in range(10)]
     assert len({(F.tobytes(), inliers.tobytes()) for F, inliers in found}) == 1
 
 

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from conftest import shared_file
-from hynet import geometry, match
+from hynet import match
 from hynet.datasets import synthetic
 from hynet.errors import BadWeights
 from hynet.features.extractors import find_extractor, r2d2
+from hynet.geometry import two_views
 
 
 @pytest.fixture
@@ -124,7 +125,7 @@ def test_published_r2d2_matches_what_the_homography_says():
     extract = find_extractor(str(shared_file("weights/r2d2_WASF_N16.pt")), max_keypoints=500)
     a, b = extract(first), extract(second)
     matches = match(a, b)
-    errors = geometry.transfer_error(H, *(f.keypoints.xy[r] for f, r in zip((a, b), matches.indices.T, strict=True)))
+    errors = two_views.transfer_error(H, *(f.keypoints.xy[r] for f, r in zip((a, b), matches.indices.T, strict=True)))
     assert (errors < 3).mean() > 0.7
 
 

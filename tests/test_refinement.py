@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import hynet
-from hynet import geometry
 from hynet.benchmarks import BENCHMARKS
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadInput
 from hynet.features.settings import FeatureSettings
+from hynet.geometry import two_views
 from hynet.matching.refinement import FARTHEST, REACH, refine
 from hynet.types import Array, Features, Keypoints, Matches
 
@@ -74,10 +74,10 @@ def test_keypoints_that_are_off_by_half_a_pixel_are_put_where_they_belong(name, 
     second = cv2.warpPerspective(first, H, SIZE, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
     second = np.clip(LIGHTS[light](second.astype(np.float32)), 0, 255).round().astype(np.uint8)
     off = np.random.default_rng(1).normal(0, 0.5, xy.shape)
-    a, b = at(xy, 2.5), at(geometry.transfer(H, xy) + off, 2.5)  # round regions: the stretch is not known
+    a, b = at(xy, 2.5), at(two_views.transfer(H, xy) + off, 2.5)  # round regions: the stretch is not known
     found = refine(first, second, a, b, one_to_one(len(xy)))
-    before = geometry.transfer_error(H, *one_to_one(len(xy)).places(a, b))
-    after = geometry.transfer_error(H, *found.places(a, b))
+    before = two_views.transfer_error(H, *one_to_one(len(xy)).places(a, b))
+    after = two_views.transfer_error(H, *found.places(a, b))
     assert np.median(before) > 0.4
     assert np.median(after) < 0.08
     assert (after < before).mean() > 0.9
@@ -89,9 +89,9 @@ def test_a_match_of_two_sizes_is_seen_equally_sharp_in_both_photos(sigmas):
     first, H, xy = texture(0), MAPS["shifted"], grid()
     second = cv2.warpPerspective(first, H, SIZE, flags=cv2.INTER_CUBIC, borderMode=cv2.BORDER_REFLECT)
     off = np.random.default_rng(1).normal(0, 0.5, xy.shape)
-    a, b = at(xy, sigmas[0]), at(geometry.transfer(H, xy) + off, sigmas[1])
+    a, b = at(xy, sigmas[0]), at(two_views.transfer(H, xy) + off, sigmas[1])
     found = refine(first, second, a, b, one_to_one(len(xy)))
-    assert np.median(geometry.transfer_error(H, *found.places(a, b))) < 0.05
+    assert np.median(two_views.transfer_error(H, *found.places(a, b))) < 0.05
 
 
 def test_a_region_that_is_turned_is_aligned_in_its_own_frame():
@@ -99,10 +99,10 @@ def test_a_region_that_is_turned_is_aligned_in_its_own_frame():
     turn = cv2.getRotationMatrix2D((SIZE[0] / 2, SIZE[1] / 2), 75, 0.8)
     H = np.vstack([turn, [0, 0, 1]])
     second = cv2.warpPerspective(first, H, SIZE, flags=cv2.INTER_AREA, borderMode=cv2.BORDER_REFLECT)
-    there = geometry.transfer(H, xy)
+    there = two_views.transfer(H, xy)
     a, b = at(xy, 3.0), at(there + np.array([0.6, -0.5]), 3.0, turn[:, :2])
     found = refine(first, second, a, b, one_to_one(len(xy)))
-    assert np.median(geometry.transfer_error(H, *found.places(a, b))) < 0.1
+    assert np.median(two_views.transfer_error(H, *found.places(a, b))) < 0.1
 
 
 @pytest.mark.parametrize("light", LIGHTS)
@@ -116,9 +116,9 @@ def test_keypoints_matched_with_a_neighbour_of_their_partner_are_put_where_they_
     second = cv2.warpPerspective(first, H, SIZE, flags=cv2.INTER_AREA, borderMode=cv2.BORDER_REFLECT)
     second = np.clip(LIGHTS[light](second.astype(np.float32)), 0, 255).round().astype(np.uint8)
     way = np.random.default_rng(1).uniform(0, 2 * np.pi, len(xy))
-    beside = geometry.transfer(H, xy) + 7.5 * np.column_stack([np.cos(way), np.sin(way)])
+    beside = two_views.transfer(H, xy) + 7.5 * np.column_stack([np.cos(way), np.sin(way)])
     a, b = at(xy, 2.5), at(beside, 2.5, turn[:, :2])
-    error = geometry.transfer_error(H, *refine(first, second, a, b, one_to_one(len(xy))).places(a, b))
+    error = two_views.transfer_error(H, *refine(first, second, a, b, one_to_one(len(xy))).places(a, b))
     assert (error < 0.5).mean() > 0.8
 
 
@@ -232,7 +232,7 @@ def test_two_photos_are_refined_unless_that_is_switched_off(pair):
 
     def error(matched: hynet.matching.matched_photos.MatchedPhotos) -> float:
         places = matched.points(matched.inliers)
-        return float(np.median(geometry.transfer_error(H, places[:, :2], places[:, 2:])))
+        return float(np.median(two_views.transfer_error(H, places[:, :2], places[:, 2:])))
 
     assert error(found) < error(plain) / 2
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from hynet import geometry
 from hynet.datasets import scenes, sequences
 from hynet.errors import BadData, DataNotFound
+from hynet.geometry import two_views
 
 
 def grey(path, size=(60, 40)):
@@ -142,7 +142,7 @@ def test_a_camera_of_the_original_size_fits_the_smaller_photo(tmp_path):
     np.testing.assert_allclose(pose.rotation @ [1, 2, 3] + pose.translation, 0, atol=1e-9)
     # A point on the optical axis of a pixel's centre: the middle of four original pixels is the centre of a small one.
     ray = np.linalg.inv(K) @ [100.5, 60.5, 1]
-    np.testing.assert_allclose(geometry.transfer(view.K, (ray / ray[2])[None, :2]), [[50, 30]], atol=1e-6)
+    np.testing.assert_allclose(two_views.transfer(view.K, (ray / ray[2])[None, :2]), [[50, 30]], atol=1e-6)
 
 
 @pytest.mark.parametrize("centre", [(1e308, 1e308, 1e308), (np.nan, 0, 0)])

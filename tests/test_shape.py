@@ -10,7 +10,7 @@ from hynet.datasets import synthetic
 from hynet.features.detectors import shape as affine
 from hynet.features.detectors.orientation import oriented
 from hynet.features.extractors.patchwise import Extractor
-from hynet.geometry import transfer_error
+from hynet.geometry.two_views import transfer_error
 from hynet.matching.nearest import match
 from hynet.types import Keypoints
 

@@ -13,7 +13,6 @@ import pytest
 
 import reference
 from conftest import exchange
-from hynet import geometry
 from hynet.cli import main
 from hynet.datasets import synthetic
 from hynet.errors import BadData, DataNotFound
@@ -23,6 +22,7 @@ from hynet.evaluation.tuning.tune import RIGHT, Candidate, Measured, candidates,
 from hynet.features import calibrated as calibration
 from hynet.features.calibrated import Calibration
 from hynet.features.extractors.patchwise import Extractor
+from hynet.geometry import two_views
 from hynet.types import Features, Keypoints
 
 
@@ -107,7 +107,7 @@ def test_a_sequence_gives_its_homographies(sequence):
     known = pairs[0].truth
     H = np.loadtxt(sequence / "s1" / "H_1_2")
     here = np.array([[50.0, 60], [200, 100]])
-    assert known.distances(here, geometry.transfer(H, here) + np.array([3, 4])) == pytest.approx(5)
+    assert known.distances(here, two_views.transfer(H, here) + np.array([3, 4])) == pytest.approx(5)
     photo = Features(Keypoints(np.zeros((0, 2, 3)), np.zeros(0)), np.zeros((0, 128)), (320, 240))
     moved = np.array([[1.0, 0, 3], [0, 1, 4], [0, 0, 1]]) @ H
     assert known.error(H, photo) == pytest.approx(0, abs=1e-9)
@@ -156,10 +156,10 @@ def test_plain_photos_are_reconstructed_and_then_known(tmp_path):
     rows = [int(path.stem) for path in (first.first, first.second)]
     a, b = (scene.cam_from_world[row] for row in rows)
     rotation = b[:, :3] @ a[:, :3].T
-    pose = geometry.Pose(rotation, b[:, 3] - rotation @ a[:, 3])
+    pose = two_views.Pose(rotation, b[:, 3] - rotation @ a[:, 3])
     F = reference.fundamental_from_pose(pose, scene.K, scene.K)
     assert first.truth.error(F, None) < 1  # the true cameras agree with the points that were found
-    assert geometry.sampson_distance(F, first.truth.first, first.truth.second).mean() < 1
+    assert two_views.sampson_distance(F, first.truth.first, first.truth.second).mean() < 1
 
 
 def test_a_reconstruction_is_kept_under_what_its_photos_show(tmp_path):
@@ -287,7 +287,7 @@ def test_a_photo_without_others_is_matched_with_a_copy_whose_homography_is_known
     assert not overlapping
     first, second = (cv2.imread(str(path), cv2.IMREAD_GRAYSCALE).astype(float) for path in (pair.first, pair.second))
     corners = np.array([[100.0, 90.0], [250.0, 180.0]])
-    for (x, y), (u, v) in zip(corners, np.rint(geometry.transfer(pair.truth.second_from_first, corners)), strict=True):
+    for (x, y), (u, v) in zip(corners, np.rint(two_views.transfer(pair.truth.second_from_first, corners)), strict=True):
         here, there = first[int(y), int(x)], second[int(v), int(u)]
         assert there == pytest.approx(0.7 * here, abs=25)
 

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from ..errors import BadData, DataNotFound
-from ..geometry import rotations
+from ..geometry.two_views import rotations
 from ..images import read
 from ..runtime import fingerprints
 from ..runtime.files import atomic_write

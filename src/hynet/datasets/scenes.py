@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import BadData, DataNotFound
-from ..geometry import Pose, scale_camera
+from ..geometry.two_views import Pose, scale_camera
 from ..images import list_photos, read
 from ..types import Array
 

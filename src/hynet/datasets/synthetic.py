@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import cv2
 import numpy as np
 
-from ..geometry import rotations
+from ..geometry.two_views import rotations
 from ..types import Array, PatchSet
 
 PATCH = 64  # pixels a side

@@ -19,7 +19,7 @@ from .. import matching as matchers
 from ..datasets import sequences
 from ..datasets.sequences import ImageSequence
 from ..features.settings import FeatureSettings
-from ..geometry import metrics
+from ..geometry import estimators, metrics, two_views
 from ..images import patches
 from ..matching import Matcher
 from ..matching.consensus import Consensus
@@ -162,7 +162,7 @@ def _pair(
 
 def _scores(first: Features, second: Features, H: Array, matches: Matches) -> dict[str, float]:
     a, b = matches.places(first, second)  # (K, 2) each
-    errors = np.nan_to_num(geometry.transfer_error(H, a, b), nan=np.inf)
+    errors = np.nan_to_num(two_views.transfer_error(H, a, b), nan=np.inf)
     # A pair that is not matched has an accuracy of 0: a constant descriptor's one match is right by chance alone.
     errors = errors if len(errors) >= FEWEST else np.full(len(errors), np.inf)
     accuracy = {f"mma{pixels}": 100 * float((errors <= pixels).sum() / max(len(errors), 1)) for pixels in PIXELS}
@@ -174,8 +174,8 @@ def _scores(first: Features, second: Features, H: Array, matches: Matches) -> di
 
 def corner_errors(first: Array, second: Array, H: Array, image_size: tuple[int, int]) -> Array:
     """(SEEDS,) of homographies fitted to matches."""
-    models = [geometry.homography(first, second, THRESHOLDS["homography"], seed=seed)[0] for seed in range(SEEDS)]
-    return np.array([np.inf if model is None else geometry.corner_error(model, H, image_size) for model in models])
+    models = [estimators.homography(first, second, THRESHOLDS["homography"], seed=seed)[0] for seed in range(SEEDS)]
+    return np.array([np.inf if model is None else two_views.corner_error(model, H, image_size) for model in models])
 
 
 def repeatability(first: Features, second: Features, H: Array) -> float:
@@ -183,12 +183,12 @@ def repeatability(first: Features, second: Features, H: Array) -> float:
     a, b = first.keypoints.xy, second.keypoints.xy
     back = np.linalg.inv(H)
     a, b = (
-        a[_inside(geometry.transfer(H, a), second.image_size)],
-        b[_inside(geometry.transfer(back, b), first.image_size)],
+        a[_inside(two_views.transfer(H, a), second.image_size)],
+        b[_inside(two_views.transfer(back, b), first.image_size)],
     )
     if not len(a) or not len(b):
         return 0.0
-    near = _has_near(geometry.transfer(H, a), b).sum() + _has_near(geometry.transfer(back, b), a).sum()
+    near = _has_near(two_views.transfer(H, a), b).sum() + _has_near(two_views.transfer(back, b), a).sum()
     return float(near / (len(a) + len(b)))
 
 

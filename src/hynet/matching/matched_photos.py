@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from ..errors import BadInput
-from ..geometry import Fit
+from ..geometry.estimators import Fit
 from ..types import Array, Features, Matches
 
 if TYPE_CHECKING:  # Pillow and the drawing are needed for pictures only

@@ -17,7 +17,7 @@ from .. import images
 from ..features.extractors import PhotoExtractor
 from ..features.extractors.patchwise import Extractor, extract_with_mask
 from ..features.settings import FeatureSettings, with_options
-from ..geometry import DEGENSAC, Fit
+from ..geometry.estimators import DEGENSAC, Fit
 from ..images.patches import SUPPORT_SIGMAS
 from ..types import Array, Features, Keypoints, Matches
 from . import Matcher

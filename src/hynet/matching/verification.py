@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import geometry as geo
 from ..errors import BadInput, choose
-from ..geometry import Fit
+from ..geometry import estimators, two_views
+from ..geometry.estimators import Fit
 from ..types import Array, Features, Matches, need_features
 from .settings import THRESHOLDS
 
@@ -54,7 +54,7 @@ def known_cameras(a: Features, b: Features) -> Cameras | None:
     """Return the matrices K of two photos whose focal lengths are known."""
     if a.focal is None or b.focal is None:
         return None
-    return geo.camera(a.focal, a.image_size), geo.camera(b.focal, b.image_size)
+    return two_views.camera(a.focal, a.image_size), two_views.camera(b.focal, b.image_size)
 
 
 def _supported(
@@ -68,7 +68,9 @@ def _supported(
         """Sum over matches of 1 for each that is exact, down to 0 at the threshold."""
         if fit.fundamental is None:
             return 0.0
-        return float(np.maximum(0, 1 - (geo.sampson_distance(fit.fundamental, first, second) / pixels) ** 2).sum())
+        return float(
+            np.maximum(0, 1 - (two_views.sampson_distance(fit.fundamental, first, second) / pixels) ** 2).sum()
+        )
 
     def fitted(geometry: str) -> Fit:
         return _fit(a, b, matches, geometry, threshold, seed, known if geometry == "essential" else None)
@@ -118,24 +120,26 @@ def _fit(
     model: Array | None
     pose = F = focal = None
     if geometry == "essential":
-        first_K, second_K = known or (geo.guess_camera(a.image_size), geo.guess_camera(b.image_size))
-        pose, inliers = geo.relative_pose(first, second, threshold, first_K=first_K, second_K=second_K, **sampling)
-        model = None if pose is None else geo.essential_from_pose(pose)
-        F = None if pose is None else geo.fundamental_from_pose(pose, first_K, second_K)
+        first_K, second_K = known or (two_views.guess_camera(a.image_size), two_views.guess_camera(b.image_size))
+        pose, inliers = estimators.relative_pose(
+            first, second, threshold, first_K=first_K, second_K=second_K, **sampling
+        )
+        model = None if pose is None else two_views.essential_from_pose(pose)
+        F = None if pose is None else two_views.fundamental_from_pose(pose, first_K, second_K)
     elif geometry == "shared-focal":
         if a.image_size != b.image_size:
             raise BadInput("one focal length for both needs photos of one size, as one camera takes them.")
-        pose, focal, inliers = geo.shared_focal(first, second, threshold, image_size=a.image_size, **sampling)
-        K = geo.camera(focal, a.image_size)
-        model = F = None if pose is None else geo.fundamental_from_pose(pose, K, K)
+        pose, focal, inliers = estimators.shared_focal(first, second, threshold, image_size=a.image_size, **sampling)
+        K = two_views.camera(focal, a.image_size)
+        model = F = None if pose is None else two_views.fundamental_from_pose(pose, K, K)
     elif geometry == "fundamental":
-        model, inliers = geo.fundamental(first, second, threshold, seed=seed)
+        model, inliers = estimators.fundamental(first, second, threshold, seed=seed)
         F = model
     else:
-        model, inliers = geo.homography(first, second, threshold, **sampling)
+        model, inliers = estimators.homography(first, second, threshold, **sampling)
     inliers = inliers[np.argsort(order)]  # in the order of the matches again
     found = int(inliers.sum())
-    if model is None or not geo.beyond_chance(geometry, found, len(matches), threshold, b.image_size):
+    if model is None or not estimators.beyond_chance(geometry, found, len(matches), threshold, b.image_size):
         nothing = np.zeros(len(matches), bool)
         return Fit(matches[nothing], None, nothing, name=geometry)
     return Fit(matches[inliers], model, inliers, pose, geometry, fundamental=F, focal=focal)

@@ -15,7 +15,7 @@ from .. import images
 from ..datasets import ubc
 from ..errors import DataNotFound
 from ..features.detectors.affine_network import SHIPPED, AffineNetwork
-from ..geometry import rotations
+from ..geometry.two_views import rotations
 from ..images.patches import SUPPORT_SIGMAS, cut
 from ..runtime import fingerprints
 from ..runtime.files import atomic_write

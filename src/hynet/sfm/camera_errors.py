@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..geometry import rotation_error
+from ..geometry.two_views import rotation_error
 from ..types import Array
 
 

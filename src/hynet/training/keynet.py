@@ -19,7 +19,7 @@ from ..errors import BadInput
 from ..features.detectors import keynet_network
 from ..features.detectors.keynet_network import KeyNetwork
 from ..features.export import keynet as keynet_export
-from ..geometry import rotations
+from ..geometry.two_views import rotations
 from ..runtime import fingerprints
 from ..types import Array, Progress
 from . import distributed

@@ -20,7 +20,8 @@ from ... import geometry
 from ... import matching as matchers
 from ...datasets.scenes import Scene, second_from_first
 from ...errors import BadData
-from ...geometry import Pose, metrics, pose_error
+from ...geometry import metrics
+from ...geometry.two_views import Pose, pose_error
 from ...runtime import cache, fingerprints
 from ...types import Array
 from ..methods import Method, key

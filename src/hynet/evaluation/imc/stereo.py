@@ -19,6 +19,7 @@ from ... import geometry, images
 from ... import matching as matchers
 from ...datasets import scenes
 from ...datasets.scenes import Scene, View, second_from_first
+from ...geometry import estimators, two_views
 from ...images import patches
 from ...matching.nearest import nearest
 from ...matching.settings import THRESHOLDS
@@ -26,7 +27,7 @@ from ...runtime import cache, fingerprints
 from ...types import Array, Features, Matches, Progress, silent
 from ..methods import Method, key
 
-# The challenge's, which `geometry.fundamental` need not share
+# The challenge's, which `estimators.fundamental` need not share
 THRESHOLD, CONFIDENCE, ITERATIONS, FEWEST = 0.5, 0.999999, 100_000, 8  # pixels, -, -, matches and inliers
 CALIBRATED_THRESHOLD = THRESHOLDS["essential"]  # pixels, of known cameras
 FAILED = 180.0  # degrees
@@ -102,7 +103,7 @@ def pose_errors(
         found = [_calibrated_pose(a, b, views, seed) for seed in range(seeds)]
     else:
         found = [_pose(a, b, views, seed, fitted) for seed in range(seeds)]
-    return [FAILED if pose is None else geometry.pose_error(pose, true) for pose in found]
+    return [FAILED if pose is None else two_views.pose_error(pose, true) for pose in found]
 
 
 def matches_of(method: Method, first: Features, second: Features, ratio: float) -> Array:
@@ -126,18 +127,18 @@ def _each_place_once(first: Features, second: Features, matches: Array) -> Array
     return matches[np.sort(np.unique(places, axis=0, return_index=True)[1])]
 
 
-def _pose(a: Array, b: Array, views: tuple[View, View], seed: int, fitted: bool) -> geometry.Pose | None:
+def _pose(a: Array, b: Array, views: tuple[View, View], seed: int, fitted: bool) -> two_views.Pose | None:
     """(K, 2), (K, 2) -> the pose, None where none is found."""
     F, inliers = challenge_fundamental(a, b, seed)
     if F is None:
         return None
     if fitted:
-        F = geometry.fitted_fundamental(F, a, b, THRESHOLDS["fundamental"])
-    return geometry.pose_from_fundamental(F, a[inliers], b[inliers], first_K=views[0].K, second_K=views[1].K)
+        F = estimators.fitted_fundamental(F, a, b, THRESHOLDS["fundamental"])
+    return two_views.pose_from_fundamental(F, a[inliers], b[inliers], first_K=views[0].K, second_K=views[1].K)
 
 
-def _calibrated_pose(a: Array, b: Array, views: tuple[View, View], seed: int) -> geometry.Pose | None:
-    pose, inliers = geometry.relative_pose(
+def _calibrated_pose(a: Array, b: Array, views: tuple[View, View], seed: int) -> two_views.Pose | None:
+    pose, inliers = estimators.relative_pose(
         a, b, CALIBRATED_THRESHOLD, first_K=views[0].K, second_K=views[1].K, seed=seed
     )
     return pose if inliers.sum() >= FEWEST else None
@@ -155,7 +156,7 @@ def challenge_fundamental(first: Array, second: Array, seed: int) -> tuple[Array
     """Fit F as the challenge does: the matrix and (K,) bool inliers."""
     if len(first) < FEWEST:
         return None, np.zeros(len(first), bool)
-    F, inliers = geometry.degensac(
+    F, inliers = estimators.degensac(
         first,
         second,
         px_th=THRESHOLD,

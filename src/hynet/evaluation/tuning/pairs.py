@@ -16,10 +16,10 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from ... import geometry as geo
 from ... import images
 from ...datasets import sequences
 from ...errors import BadInput, DataNotFound, UnreadableImage
+from ...geometry import estimators, two_views
 from ...patchsets import scenes as sfm
 from ...runtime import fingerprints
 from ...runtime.files import make_folder
@@ -60,10 +60,10 @@ class Homography:
     geometry: str = "homography"
 
     def distances(self, first: Array, second: Array) -> Array:
-        return geo.transfer_error(self.second_from_first, first, second)
+        return two_views.transfer_error(self.second_from_first, first, second)
 
     def error(self, model: Array | None, a: Features) -> float:
-        return inf if model is None else geo.corner_error(model, self.second_from_first, a.image_size)
+        return inf if model is None else two_views.corner_error(model, self.second_from_first, a.image_size)
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,14 @@ class SharedPoints:
     geometry: str = "fundamental"
 
     def distances(self, first: Array, second: Array) -> Array:
-        return geo.sampson_distance(self.fundamental, first, second)
+        return two_views.sampson_distance(self.fundamental, first, second)
 
     def error(self, model: Array | None, a: Features) -> float:
-        return inf if model is None else float(np.quantile(geo.sampson_distance(model, self.first, self.second), 0.75))
+        return (
+            inf
+            if model is None
+            else float(np.quantile(two_views.sampson_distance(model, self.first, self.second), 0.75))
+        )
 
 
 @dataclass(frozen=True)
@@ -184,7 +188,7 @@ def _sharing(views: Sequence[_View]) -> Iterator[tuple[float, Pair]]:
         if len(in_a) < FEWEST_SHARED:
             continue
         first, second = a.xy[in_a], b.xy[in_b]
-        F, agree = geo.fundamental(first, second, STRICT)
+        F, agree = estimators.fundamental(first, second, STRICT)
         if F is not None and agree.mean() > 0.75:
             points = min((view.points >= 0).sum() for view in (a, b))
             yield len(in_a) / points, Pair(a.path, b.path, SharedPoints(first[agree], second[agree], F))

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from ...geometry import rotations
+from ...geometry.two_views import rotations
 from ...images.patches import cut
 from ...types import Array, Keypoints
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import need
-from ...geometry import rotations
+from ...geometry.two_views import rotations
 from ...losses import similarity
 from ...types import Array
 from .style import BLACK, BLUE, CURVES, DASHES, GREEN, RED, Drawing, panels

@@ -10,7 +10,7 @@ import numpy as np
 
 from ... import images
 from ...errors import BadInput
-from ...geometry import FOCAL_OVER_LONGEST_SIDE
+from ...geometry.two_views import FOCAL_OVER_LONGEST_SIDE
 from ...types import Array
 from .package import HALF, installed, pycolmap
 
