@@ -16,7 +16,7 @@ from ...types import Array
 from ..descriptors.layers import Network
 from ..descriptors.onnx import OnnxEngine
 from ..descriptors.resizing import resized
-from . import Disagreement, formats, graphs, integers, stages
+from . import Disagreement, formats, graphs, integers
 from .formats import Exportable
 
 AGREE = 1e-4  # the largest difference of any number of a unit descriptor
@@ -61,7 +61,7 @@ def _exportable(network: Network) -> Exportable:
         names,
         free=("N",),
         multiple=1,
-        onnx=by_hand if stages.fits(network) else by_torch,
+        onnx=by_hand if graphs.fits(network) else by_torch,
         difference=_checked_difference,
         standard=by_torch,
     )
@@ -81,7 +81,7 @@ def export_int8(network: Network, path: str | Path, patches: Array, about: Mappi
     check_int8(network, path)
     unseen, seen = (resized(some, network.patch_size) for some in to_calibrate_on(patches))
     with atomic_write(path) as temporary:
-        in_integers = graphs.in_integers if stages.fits(network) else integers.in_integers
+        in_integers = graphs.in_integers if graphs.fits(network) else integers.in_integers
         said = _saved(in_integers(network.eval(), seen, about or {}), temporary).describe(unseen)
         cosine = float((said * network.describe(unseen)).sum(1).mean())
         if not cosine > AGREE_INT8:
@@ -92,7 +92,7 @@ def export_int8(network: Network, path: str | Path, patches: Array, about: Mappi
 def check_int8(network: nn.Module, path: str | Path) -> None:
     """Whether it can be written there in 8-bit integers, before patches are read."""
     check_suffix(path)
-    if not stages.fits(network) and not integers.fits(network):
+    if not graphs.fits(network) and not integers.fits(network):
         raise BadInput(
             "only HyNet with FRN, LightNet, DesDis and AffNet are written in 8-bit integers; export it without --int8."
         )

@@ -16,9 +16,8 @@ import torch
 from torch import nn
 
 from ...types import Array
-from .graphs import finished, rounded
+from .graphs import finished, numbers, reach, rounded
 from .onnx_graph import FLOAT, Graph, f32
-from .stages import numbers, reach
 
 TILE = 128  # patches at once: small activations, and a call costs as much as it does for a large network
 KNOWN = (nn.InstanceNorm2d, nn.Conv2d, nn.BatchNorm2d, nn.ReLU, nn.Dropout)
