@@ -50,8 +50,8 @@ def supporters(first: Array, second: Array, weights: Array, side: int, other_sid
     expected_x, expected_y = xx * x + xy * y, yx * x + yy * y
     error = _length(expected_x - found_x, expected_y - found_y)
     way, moved = _length(expected_x, expected_y), _length(found_x, found_y)
-    alike = (error < NEAR * other_side + STRETCH * way) & (away > DISTINCT * side) & (moved > DISTINCT * other_side)
-    return (alike * weights[neighbours]).sum(1)
+    agree = (error < NEAR * other_side + STRETCH * way) & (away > DISTINCT * side) & (moved > DISTINCT * other_side)
+    return (agree * weights[neighbours]).sum(1)
 
 
 def _to_neighbours(frames: Array, neighbours: Array) -> tuple[Array, Array]:

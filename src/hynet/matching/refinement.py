@@ -116,14 +116,14 @@ def located(templates: Templates, photo: Pyramid, frames: Array, *, search: bool
     places = [np.zeros((0, 2))]
     for start in range(0, len(templates), AT_ONCE):
         some, detected = templates[start : start + AT_ONCE], frames[start : start + AT_ONCE]
-        found, alike = _aligned(some, photo, detected)
+        found, likeness = _aligned(some, photo, detected)
         if search:
             way = _way_to_best(some, photo, detected)
             far = np.flatnonzero(way.any(1))
             moved = detected[far]
             moved[:, :, 2:] += moved[:, :, :2] @ way[far, :, None]
-            found_there, alike_there = _aligned(some[far], photo, moved)
-            better = (alike_there > alike[far]) & (alike_there >= ALIKE_AFAR)
+            found_there, likeness_there = _aligned(some[far], photo, moved)
+            better = (likeness_there > likeness[far]) & (likeness_there >= ALIKE_AFAR)
             found[far[better]] = found_there[better]
         places.append(found)
     return np.concatenate(places)
@@ -154,7 +154,7 @@ def _aligned(templates: Templates, photo: Pyramid, begun: Array) -> tuple[Array,
     levels = photo.nearest_level(templates.blur + _log_sigma(begun))  # blurred as the templates are
     warps = np.tile(np.eye(3), (len(begun), 1, 1))  # of the frames, in their sigmas
     best = begun
-    alike = np.zeros(len(begun))
+    likeness = np.zeros(len(begun))
     highest = np.full(len(begun), -np.inf)
     for _ in range(STEPS + 1):
         frames = begun @ warps
@@ -164,14 +164,14 @@ def _aligned(templates: Templates, photo: Pyramid, begun: Array) -> tuple[Array,
         worth = correlation - PULL / 2 * (away**2).sum(1)
         better = worth > highest
         best = np.where(better[:, None, None], frames, best)
-        alike = np.where(better, correlation, alike)
+        likeness = np.where(better, correlation, likeness)
         highest = np.maximum(worth, highest)
         uphill = (weighted @ (seen - template)[:, :, None])[:, :, 0]  # (K, 6)
         uphill[:, :2] += PULL * away
         warps = warps @ np.linalg.inv(_as_warps((to_step @ uphill[:, :, None])[:, :, 0]))
     way = np.linalg.solve(begun[:, :, :2], best[:, :, 2:] - begun[:, :, 2:])[:, :, 0]  # in sigmas
-    believed = (np.linalg.norm(way, axis=1) < FARTHEST) & (alike >= ALIKE) & photo.shows(best[:, :, 2])
-    return np.where(believed[:, None], best[:, :, 2], begun[:, :, 2]), np.where(believed, alike, 0)
+    believed = (np.linalg.norm(way, axis=1) < FARTHEST) & (likeness >= ALIKE) & photo.shows(best[:, :, 2])
+    return np.where(believed[:, None], best[:, :, 2], begun[:, :, 2]), np.where(believed, likeness, 0)
 
 
 def _log_sigma(frames: Array) -> Array:

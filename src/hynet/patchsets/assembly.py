@@ -23,10 +23,10 @@ SEED = 1
 def assemble(out: Path, settings: Mapping[str, Any], hard_share: float) -> dict[str, Any]:
     """Write all finished parts as one PhotoTour set: those that were in it before come first."""
     before = [scene["name"] for scene in read(out / "scene.json")["scenes"]] if (out / "scene.json").exists() else []
-    told = finished(out / ".parts")
-    names = [name for name in before if name in told] + [name for name in told if name not in before]
-    made = [told[name] for name in names if not told[name]["skipped"]]
-    skipped = [{"name": name, "why": told[name]["skipped"]} for name in names if told[name]["skipped"]]
+    notes = finished(out / ".parts")
+    names = [name for name in before if name in notes] + [name for name in notes if name not in before]
+    made = [notes[name] for name in names if not notes[name]["skipped"]]
+    skipped = [{"name": name, "why": notes[name]["skipped"]} for name in names if notes[name]["skipped"]]
     if not made:
         reasons = "; ".join(f"{scene['name']}: {scene['why']}" for scene in skipped)
         raise BadData(f"no scene could be made ({reasons}); give more photos, or photos that overlap more.")

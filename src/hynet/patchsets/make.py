@@ -68,7 +68,7 @@ def make(
     out = Path(out)
     parts = out / ".parts"
     scenes = _named(folders)
-    colmap.pycolmap()  # a missing package is told before anything is read
+    colmap.pycolmap()  # fails before anything is read if the package is missing
     with exclusive_lock(make_folder(out)), note_what_is_kept(out):
         if _made_otherwise(parts, settings, overwrite):
             if others := sorted(assembly.finished(parts).keys() - scenes.keys()):
@@ -117,10 +117,7 @@ def _made_otherwise(parts: Path, settings: PatchSettings, overwrite: bool) -> bo
 def _is_done(part: Path, folder: Path) -> bool:
     if not (part / "part.json").exists():
         return False
-    told = assembly.read(part / "part.json")
-    # Before parts said by whose matches they are registered, SIFT alone was tried: what it could not join may be now.
-    tried = not told["skipped"] or "registered_by" in told
-    return tried and told["files"] == files_of(folder)
+    return assembly.read(part / "part.json")["files"] == files_of(folder)
 
 
 def _make_parts(

@@ -56,7 +56,7 @@ def make_part(
     except (NotReconstructed, DataNotFound) as error:
         _write_part(parts, _about(name, files, settings, str(error)))
     else:
-        told = {
+        note = {
             **_about(name, files, settings),
             "registered": len(scene.photos),
             "registered_by": scene.registered_by,
@@ -66,7 +66,7 @@ def make_part(
             "hard": int(tracks.hard.sum()),
             "unreadable": scene.unreadable,
         }
-        _write_part(parts, told, _columns(scene, tracks), _patches(scene, tracks, settings))
+        _write_part(parts, note, _columns(scene, tracks), _patches(scene, tracks, settings))
     shutil.rmtree(work, ignore_errors=True)
 
 
@@ -140,15 +140,15 @@ def _rotated_like(upright: Keypoints, keypoints: Keypoints) -> Keypoints:
 
 
 def _write_part(
-    parts: Path, told: Mapping[str, Any], columns: Mapping[str, Array] | None = None, patches: Array | None = None
+    parts: Path, note: Mapping[str, Any], columns: Mapping[str, Array] | None = None, patches: Array | None = None
 ) -> None:
-    part, temporary = parts / told["name"], parts / f".new-{told['name']}"
+    part, temporary = parts / note["name"], parts / f".new-{note['name']}"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     if columns is not None and patches is not None:
         np.save(temporary / "patches.npy", patches)
         np.savez(temporary / "columns.npz", **columns)  # type: ignore[arg-type]
-    (temporary / "part.json").write_text(json.dumps(told), encoding="utf-8")
+    (temporary / "part.json").write_text(json.dumps(note), encoding="utf-8")
     shutil.rmtree(part, ignore_errors=True)
     temporary.rename(part)
 

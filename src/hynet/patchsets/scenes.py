@@ -117,7 +117,7 @@ def match_by_sift(
     photos: Sequence[Path], work: Path, *, max_keypoints: int, threads: int = -1, progress: Progress = silent
 ) -> SiftMatches:
     """Extract and match SIFT: all that `map_scene` needs."""
-    colmap.pycolmap()  # a missing package is told before anything is read
+    colmap.pycolmap()  # fails before anything is read if the package is missing
     readable, unreadable = _grey_copies(photos, work / "photos", progress)
     if len(readable) < SMALLEST_MODEL:
         raise NotReconstructed(f"{len(readable)} readable photos; a scene needs at least {SMALLEST_MODEL}.")

@@ -32,7 +32,7 @@ from .retrieval import EXACT, PhotoVectors, learn_vectors, most_similar, query_e
 
 DUPLICATE = 0.8  # similarity of two files of one photo: docs/scale.md says what these were chosen by
 ALONE = 0.15  # similarity that photos of one place exceed
-FEW = 50  # photos; of fewer, whose mean is much of each of them, nobody is called alone
+FEW = 50  # photos; of fewer, whose mean is much of each of them, none is called alone
 RUN = 25  # photos one after the other in the list, which are more often of one place
 TOGETHER = 64  # pairs in a batch
 PAIR_SECONDS, SHARD_SECONDS = 30.0, 3600.0

@@ -208,18 +208,18 @@ def locate_all(
     out: a folder for NAME.json and a picture of each; what is there, of the same photo and map, is taken from there.
     """
     named = name_photos(photos)
-    told = {}
+    poses = {}
     with exclusive_lock(make_folder(out)) if out is not None else nullcontext():
         for done, (name, photo) in enumerate(named.items(), start=1):
             note = None if out is None else Path(out) / f"{name}.json"
             try:
-                told[name] = _noted(here, photo, note)
+                poses[name] = _noted(here, photo, note)
             except UnreadableImage as error:
-                told[name] = Located(False, 0, 0.0, 0, ()).to_dict() | {"why": str(error)}
+                poses[name] = Located(False, 0, 0.0, 0, ()).to_dict() | {"why": str(error)}
             progress(done, len(named), name)
-    if told and all("why" in each for each in told.values()):
-        raise BadInput(f"none of the {len(told)} photos could be read: {next(iter(told.values()))['why']}")
-    return told
+    if poses and all("why" in each for each in poses.values()):
+        raise BadInput(f"none of the {len(poses)} photos could be read: {next(iter(poses.values()))['why']}")
+    return poses
 
 
 def _noted(here: Map, photo: Path, note: Path | None) -> dict[str, Any]:
@@ -231,12 +231,12 @@ def _noted(here: Map, photo: Path, note: Path | None) -> dict[str, Any]:
             if before.pop("made_from", None) == made_from:
                 return before
     found = here.locate(photo)
-    told = found.to_dict()
+    pose = found.to_dict()
     if note is not None:
         drawing.save(found.draw(photo), note.with_suffix(".jpg"))
         with atomic_write(note) as file:  # last: it vouches for the picture
-            file.write_text(json.dumps({**told, "made_from": made_from}) + "\n", encoding="utf-8")
-    return told
+            file.write_text(json.dumps({**pose, "made_from": made_from}) + "\n", encoding="utf-8")
+    return pose
 
 
 def _projected(found: AbsolutePose, xyz: Array) -> Array:

@@ -21,7 +21,7 @@ from .retrieval import NothingToLearn, Read, learn_vectors, most_similar, query_
 
 _LOG = logging.getLogger(__name__)
 
-EXHAUSTIVE = 200  # photos; beyond, each is matched with those most alike. `reconstruct` alone has rounds.py from 51 on
+EXHAUSTIVE = 200  # photos; beyond, each is matched with those most alike. `reconstruct` alone has rounds from 51 on
 NEXT = 20  # photos of a sequence that each is matched with
 NEIGHBOURS = 50  # docs/scale.md has the recall of verified pairs that it was chosen by
 VERIFIED = 15  # inliers of a verified pair, COLMAP's own limit

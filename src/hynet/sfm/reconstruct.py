@@ -79,7 +79,7 @@ def reconstruct(
     overwrite: make the model anew where `out` has one made with other settings or photos, instead of refusing.
     """
     out = images.home(as_path(out, "the folder for the model"))
-    colmap.pycolmap()  # a missing package is told before anything is read
+    colmap.pycolmap()  # fails before anything is read if the package is missing
     inputs = Inputs.read(photos, (settings or DEFAULTS).replace(**options), features, matches, ratio, camera)
     _check(inputs, pairs, mapper, mapper_threads, jobs)
     jobs = jobs or len(cores())

@@ -83,7 +83,7 @@ def vocabulary(sample: Array, words: int = WORDS) -> Array:
     centres = sample[rng.permutation(len(sample))[:words]].astype(np.float32)
     for _ in range(ROUNDS):
         sums, counts = _sums(sample, centres)
-        used = counts > 0  # a word that nobody is near stays where it is
+        used = counts > 0  # a word without descriptors stays where it is
         centres[used] = sums[used] / counts[used, None]
     return centres
 
