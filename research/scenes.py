@@ -25,6 +25,7 @@ import pycolmap
 HERE = Path(__file__).parent
 MATCHERS_TOO = ("imc25_et", "imc25_another_et", "bundler_et", "zju_theater_daynight")  # kept apart from matchers, too
 OPTIONS = ("--model", "default", "--max-keypoints", "4096", "--orientation", "auto", "--jobs", "1")
+CERTAIN = 50  # matches that agree on a geometry
 LAST = 100  # photos: such a scene takes as long as all others of the kind, so it comes last
 
 
@@ -113,12 +114,16 @@ def by_sift(like: Path | None = None) -> Callable[[Path, Path], int]:
 
 
 def verified(database: Path) -> str:
-    """Two names a line: the pairs of photos in which geometry was found."""
+    """Two names a line: the pairs of photos in which geometry was found with some certainty."""
     opened = pycolmap.Database.open(database)
     names = {image.image_id: image.name for image in opened.read_all_images()}
     numbers, inliers = opened.read_two_view_geometry_num_inliers()
     opened.close()
-    found = [pycolmap.pair_id_to_image_pair(number) for number, count in zip(numbers, inliers, strict=True) if count]
+    found = [
+        pycolmap.pair_id_to_image_pair(number)
+        for number, count in zip(numbers, inliers, strict=True)
+        if count >= CERTAIN
+    ]
     return "".join(f"{names[a]} {names[b]}\n" for a, b in found)
 
 
