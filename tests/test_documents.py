@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
-import inspect
 import json
 import re
 import shlex
@@ -14,8 +12,10 @@ from typing import Any
 
 import pytest
 
+import hynet.cli.evaluate
+import hynet.cli.paper
 from build_readme import public
-from hynet.cli import COMMANDS, EVERYWHERE
+from hynet.cli import main
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -66,21 +66,58 @@ def test_the_package_page_shows_pictures_by_their_public_address():
     assert all(target.startswith("https://") for target in links(shown))
 
 
-def readme_commands() -> list[list[str]]:
-    lines = [" ".join(shlex.split(line, comments=True)) for line in README.splitlines() if line.startswith("    ")]
-    commands = [command.split() for line in lines for command in line.split(" && ")]
-    return [words[1:] for words in commands if words[:1] == ["hynet"]]
+PLACEHOLDERS = {"BENCHMARK", "NAME", "RECIPE", "COMMAND", "PART", "mine", "grid|losses|sosr|rivals"}
 
 
-@pytest.mark.parametrize("command", readme_commands(), ids=" ".join)
-def test_every_command_of_the_readme_exists_with_its_options(command):
-    name, *words = command
-    assert name in COMMANDS
-    module = importlib.import_module(f"hynet.cli.{name.replace('-', '_')}")
-    if not hasattr(module, "main"):  # of others the options depend on their first argument
-        known = {parameter.replace("_", "-") for parameter in inspect.signature(module.run).parameters}
-        options = {word.removeprefix("--") for word in words if word.startswith("--") and word not in EVERYWHERE}
-        assert options <= known
+class Parsed(Exception):
+    """Raised in place of the work of a command."""
+
+
+def command_lines(page: Path) -> list[tuple[str, bool]]:
+    """Commands in code blocks, which are whole, and those between backticks in the text, which may be parts."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"^(?: {4}|\t)(.*)", text, re.MULTILINE)
+    for block in re.findall(r"^```(?:sh|bash|console)?\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        blocks += block.splitlines()
+    lines = "\n".join(blocks).replace("\\\n", " ").splitlines()
+    whole = [part.strip(" $") for line in lines for part in re.split(r" && | \|(?= )|; ", line)]
+    inline = re.findall(r"`(hynet [a-z][^`]*)`", re.sub(r"^(?: {4}|```).*", "", text, flags=re.MULTILINE))
+    found = [(line, True) for line in whole] + [(" ".join(line.split()), False) for line in inline]
+    return [(line, complete) for line, complete in found if line.startswith("hynet ")]
+
+
+@pytest.fixture
+def parse_only(monkeypatch):
+    """Commands that are parsed, but do nothing."""
+
+    def parse_value(*args: Any, **options: Any) -> Any:
+        really(*args, **options)
+        raise Parsed
+
+    really = hynet.cli.parse_value
+    for module in (hynet.cli, hynet.cli.evaluate, hynet.cli.paper):
+        monkeypatch.setattr(module, "parse_value", parse_value)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_of_a_page_is_accepted_with_its_options(page, parse_only, capsys):
+    for line, complete in command_lines(page):
+        words = [word for word in shlex.split(line, comments=True)[1:] if word not in ("...", "…")]
+        if PLACEHOLDERS & {*words} or words[0] == "help":
+            continue
+        try:
+            code = main(words)
+        except (Parsed, SystemExit):  # asked for help
+            continue
+        sentence = capsys.readouterr().err
+        part = not complete and re.match("hynet: (missing:|say )", sentence)
+        assert code == 0 or part or "..." in line, f"{line}: {sentence}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code_of_a_page_fits_the_page(page):
+    lines = re.findall(r"^ {4}(hynet .*)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert not [line for line in lines if len(line) > 88]
 
 
 def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch):
