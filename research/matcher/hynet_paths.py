@@ -6,8 +6,8 @@ from hynet import images
 from hynet.features.detectors.orientation import peaks
 from hynet.features.detectors.selection import best_rows
 from hynet.features.extractors.patchwise import Extractor
-from hynet.geometry import Pose, pose_error
 from hynet.geometry.metrics import auc_credits
+from hynet.geometry.two_views import Pose, pose_error
 from hynet.matching.confidence import BY_NEIGHBOURS, BY_RATIO, DISTINCT, LITTLE, NEAR, NEIGHBOURS, STRETCH
 from hynet.matching.nearest import match
 from hynet.runtime.files import atomic_write
