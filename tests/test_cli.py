@@ -96,6 +96,7 @@ def test_help_of_a_dataclass_comes_from_its_comments(capsys):
         ("extract photos --out f.h5 --affine", "--affine is now --shape baumberg"),
         ("extract photos --out f.h5 --descriptor sift", "--descriptor is now --model"),
         ("evaluate ubc --data liberty --pairs 50000", "--pairs is now --pair-list"),
+        ("train hynet --data set --out run --lessons 0.5", "--lessons is now --distill-fraction"),
         ("patches castle --out set --workers 2", "--workers is now --jobs"),
         ("patches castle --out set --mapping-threads 2", "--mapping-threads is now --mapper-threads"),
     ],

@@ -72,6 +72,8 @@ RENAMED_OPTIONS = {
     "--descriptor": ("--model",),
     "--pairs": ("--pair-list", "--max-pairs"),
     "--workers": ("--jobs",),
+    "--lessons": ("--distill-fraction",),
+    "--together": ("--group-size",),
     "--mapping-threads": ("--mapper-threads",),
 }
 

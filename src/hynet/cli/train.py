@@ -45,8 +45,6 @@ COMMON = (
     "pairs-per-batch",
     "seed",
 )
-# option that was renamed -> its new form
-RENAMED = {"--lessons": "--distill-fraction", "--together": "--group-size"}
 
 
 def main(args: list[str]) -> Report:
@@ -62,9 +60,6 @@ def main(args: list[str]) -> Report:
     if name not in ALL_RECIPES:
         raise UnknownName(f"no recipe {name!r}; choose {listed(ALL_RECIPES)}.")
     given = [option.partition("=")[0] for option in options]
-    for former, now in RENAMED.items():
-        if former in given:
-            raise BadInput(f"{former} is now {now}.")
     config = ALL_RECIPES[name].config
     if lengths := [length for length in LENGTHS if f"--{length}" in given]:  # another takes the place of the recipe's
         others: dict[str, Any] = {length: 1 if length == lengths[0] else None for length in LENGTHS}
