@@ -80,7 +80,7 @@ RENAMED_OPTIONS = {
 
 @dataclass(frozen=True)
 class Report:
-    """What a command found: a text for people, a JSON object for machines."""
+    """The result of a command: a text for people, a JSON object for machines."""
 
     text: str
     data: Mapping[str, Any] = field(default_factory=dict)
@@ -205,7 +205,7 @@ def _plain(asked: Any, args: list[str]) -> Iterator[str]:
 
 
 def perhaps(given: str, known: Iterable[str]) -> str:
-    """What was meant, if something is called nearly so."""
+    """Return a suggestion to end a sentence with: the known names most like the given one; "" if none is near."""
     near = get_close_matches(given, known, n=2, cutoff=0.6)
     return f"; perhaps you meant {' or '.join(near)}" if near else ""
 
@@ -217,7 +217,7 @@ def terminal_width() -> int | None:
 
 
 def _log_to_stderr() -> None:
-    """What the package notes while it works, with the seconds since the start."""
+    """Print the package's log on stderr, each line with the milliseconds since the start."""
     import logging
 
     handler = logging.StreamHandler()

@@ -77,7 +77,7 @@ def run() -> Report:
 
 
 def _summary(row: Part[Any]) -> str:
-    """What a row is; a plug-in that cannot be imported is told, and stops nothing."""
+    """Return the summary of a row; a plug-in that cannot be imported is called broken, and stops nothing."""
     try:
         return row.summary()
     except BrokenPlugin as error:

@@ -1,4 +1,4 @@
-"""How far long work is, on stderr: a bar where a person watches, lines of JSON where a program asked for JSON.
+"""Progress of long work on stderr: a bar where a person watches, lines of JSON where a program asked for JSON.
 
 At most one line a second: {"step": "matching", "done": 120, "total": 4950, "seconds": 3.1, "left": 124.8}. `seconds` is
 the time that this step has taken, `left` an estimate of what it will take, null while nothing is known.
@@ -38,8 +38,10 @@ def bar() -> Iterator[Progress]:
 
 
 class _Steps:
-    """What was told last, and how fast it goes. A new step, whose speed is its own, is known by its counts: what is
-    told of one may be a photo's name."""
+    """The latest progress report, and the speed of its step.
+
+    A new step has its own speed. It is recognised by its counts, since the text of a report may be a photo's name.
+    """
 
     def __init__(self) -> None:
         self.done, self.total, self.what = 0, -1, ""
@@ -102,7 +104,7 @@ def _json_lines() -> Iterator[Progress]:
 
 @contextmanager
 def _plain_lines() -> Iterator[Progress]:
-    """By the clock, not by what is told: COLMAP maps for minutes without a word."""
+    """Print progress in plain lines at fixed intervals, since COLMAP maps for minutes without reporting any."""
     steps, start, news = _Steps(), time.monotonic(), threading.Event()
 
     def progress(done: int, total: int, what: str) -> None:
@@ -134,7 +136,7 @@ def tell(line: str) -> None:
 
 
 def announce_dashboard(address: str | None) -> None:
-    """Where a cluster shows what it does, if it does."""
+    """Print the address of a cluster's dashboard, if it has one."""
     if address:
         told = json.dumps({"dashboard": address}) if _as_json else f"the cluster shows its work at {address}"
         print(told, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""How a command ends before it is done: Ctrl-C and SIGTERM at once, saying what is kept; or what the system refused.
+"""Early ends of a command: Ctrl-C and SIGTERM stop it at once, saying what is kept; or the system refused something.
 
 Whoever keeps something adds a note to the interruption on its way up; how to go on is said here, once:
 
@@ -42,7 +42,7 @@ def stopped(stop: KeyboardInterrupt, args: Sequence[str], at_once: bool) -> int:
 
 
 def refusal(error: OSError | MemoryError) -> str:
-    """What the system refused, in a sentence: a limit, a full device, a file that has gone."""
+    """Describe in a sentence a refusal of the system: a limit, a full device, a file that has gone."""
     if isinstance(error, MemoryError):
         return "there is not enough memory; use smaller photos, fewer keypoints or fewer jobs."
     where = f"{error.filename}: " if error.filename else ""

@@ -107,7 +107,7 @@ def command(recipe: str, defaults: RunConfig) -> Callable[..., Report]:
 
 
 def _options(defaults: RunConfig) -> RunConfig:
-    """The same settings, as a class that keeps those of the recipe from the command line."""
+    """Copy the settings into a subclass whose fields that belong to the recipe are no options of the command line."""
     kind: Any = type(defaults)
     hints: Any = get_type_hints(kind)
     own = [one for one in fields(kind) if one.metadata.get("of") == "the recipe"]

@@ -48,7 +48,7 @@ def _called(part: str) -> str:
 
 
 def _extractor_module(name: str) -> ModuleType:
-    """What hloc imports: a module with one class, which says that it was made there."""
+    """Make the module that hloc imports: it has one class, whose `__module__` names that module."""
     try:
         import torch
         from hloc.utils.base_model import BaseModel

@@ -47,7 +47,7 @@ def save(model: str | Path, folder: str | Path, *, licence: str = "", trained_on
 
 
 def load(name_or_folder: str | Path, *, revision: str | None = None, device: str | None = None) -> Descriptor:
-    """From a folder, or from a repository "owner/name" on huggingface.co, which is downloaded into its cache."""
+    """Load a descriptor from a folder, or download it from a repository "owner/name" on huggingface.co."""
     if Path(name_or_folder).is_dir():
         return loading.load(name_or_folder, device=device)
     name = str(name_or_folder)
@@ -66,7 +66,7 @@ def load(name_or_folder: str | Path, *, revision: str | None = None, device: str
 
 
 def _card(name: str, config: dict[str, Any]) -> str:
-    """What a stranger reads; the head is what huggingface.co sorts models by."""
+    """Write the model card for a repository; huggingface.co sorts models by its head."""
     head = ["library_name: hynet", "tags:", "- local-features", "- image-matching", "- patch-descriptor"]
     if config["license"]:
         head.append(f"license: {json.dumps(config['license'])}")

@@ -1,4 +1,4 @@
-"""What a small network is trained for when a large one teaches it: its descriptors and neighbours, besides pairs."""
+"""Distillation loss: a small network learns the descriptors and neighbours of a large one, besides pairs."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def hardest_negatives(
 def certainly_different(
     points: Ids, images: Ids | None = None, scenes: Ids | None = None, places: Tensor | Array | None = None
 ) -> Tensor:
-    """Which pairs of a batch are known to show different points. Ids (N,), places (N, 2) -> (N, N) bool.
+    """Find the pairs of a batch that are known to show different points. Ids (N,), places (N, 2) -> (N, N) bool.
 
     Without image ids, different point numbers are believed. With them, two points are only known to differ
     when both were found in one reference image, and not in one place of it; points of different scenes differ in

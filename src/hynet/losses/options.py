@@ -17,7 +17,7 @@ GIVEN = ("negatives", "maps", "taught")
 
 @dataclass(frozen=True)
 class Bounds:
-    """Of an option: `margin: Annotated[float, Bounds(0)]`."""
+    """The range allowed for a loss option: `margin: Annotated[float, Bounds(0)]`."""
 
     least: float = -math.inf
     most: float = math.inf
@@ -73,7 +73,7 @@ def _check_call(loss: Callable[..., Any], given: Mapping[str, float], name: str)
 
 
 def _parameters(loss: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """Of a function, a partial, an object that can be called, or a torch module, whose signature is its `forward`."""
+    """Return the parameters of a loss: a function, a partial, a callable object, or a torch module by its `forward`."""
     return inspect.signature(getattr(loss, "forward", loss)).parameters
 
 

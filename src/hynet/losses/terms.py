@@ -1,4 +1,4 @@
-"""What losses are made of: the terms they share, and the value they all return."""
+"""Building blocks of losses: the terms they share, and the value they all return."""
 
 from __future__ import annotations
 

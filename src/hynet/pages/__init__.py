@@ -15,7 +15,7 @@ __all__ = ["Cell", "asset", "escape", "page", "table", "write"]
 
 @dataclass(frozen=True)
 class Cell:
-    """What a table shows in one place, and what it sorts by."""
+    """One cell of a table: its HTML, and the key that its column is sorted by."""
 
     html: str
     key: float | str | None = None  # None: an empty place, sorted last

@@ -137,7 +137,7 @@ def _frusta(model: Model, length: float) -> Array:
 
 
 def _length(model: Model) -> float:
-    """How long cameras are drawn, in the world: shorter than what is between them, and never out of proportion."""
+    """Length of drawn cameras in world units: less than the distance between them, and in proportion to the model."""
     centres = np.array([photo.centre for photo in model.photos])[:500]  # enough to know
     apart = np.linalg.norm(centres[:, None] - centres[None], axis=2)
     np.fill_diagonal(apart, np.inf)
@@ -147,7 +147,7 @@ def _length(model: Model) -> float:
 
 
 def _depth(model: Model, photo: ModelPhoto) -> float:
-    """How far away what it sees is."""
+    """Median depth of the points that a photo sees; without points, the length of drawn cameras."""
     seen = model.xyz[photo.points[photo.points >= 0]]
     if not len(seen):
         return _length(model)
@@ -155,7 +155,7 @@ def _depth(model: Model, photo: ModelPhoto) -> float:
 
 
 def _yaw(centres: Array) -> float:
-    """From where the cameras are, so that the page opens with a view that someone took."""
+    """Initial yaw of the view, towards the cameras' mean position, so that the page opens near a view of the photos."""
     x, y, _ = centres.mean(0)
     return float(np.arctan2(y, x)) if np.hypot(x, y) > 1e-9 else 0.0
 

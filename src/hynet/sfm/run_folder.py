@@ -18,7 +18,7 @@ MADE = ("table.json", "table.md", "points.ply", *MODEL_FILES, DATABASE, f"{DATAB
 
 
 class RunNote:
-    """What an earlier run in this folder was made from; what differs now is refused, or replaced with `overwrite`."""
+    """The note of an earlier run's inputs in a folder; different inputs are refused, or replaced with `overwrite`."""
 
     def __init__(self, out: Path, overwrite: bool) -> None:
         self._out, self._overwrite = out, overwrite

@@ -32,9 +32,9 @@ def angles(
     seed: int = 0,
     progress: Progress = silent,
 ) -> Angles:
-    """Of randomly drawn batches, mined as HardNet does, like the paper's figure.
+    """Measure the angles of positives and hardest negatives in random batches, mined as HardNet does, for the figure.
 
-    With fewer points than pairs a batch, of as many as there are.
+    A batch has fewer pairs than asked for where the data has fewer points.
     """
     mixture = mix([data])
     _, counts = np.unique(data.points, return_counts=True)

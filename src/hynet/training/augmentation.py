@@ -1,4 +1,4 @@
-"""What is done to patches before the network sees them: flips, turns, jitter, light, night.
+"""Augmentation of training patches: flips, turns, jitter, light, night.
 
 Every change is drawn from the generator given, so a batch looks the same whenever it is asked for.
 """
@@ -134,7 +134,7 @@ def nightfall(patches: Tensor, generator: torch.Generator) -> Tensor:
 
 
 def quantise(patches: Tensor, generator: torch.Generator, strength: float) -> Tensor:
-    """What JPEG loses: the cosine transform of 8 x 8 blocks, rounded the coarser the higher the frequency."""
+    """Degrade patches as JPEG does: round the cosine transform of 8 x 8 blocks, high frequencies more coarsely."""
     side = patches.shape[-1] // 8
     frequency = torch.arange(8, device=patches.device)
     cosine = torch.cos(pi / 8 * frequency[:, None] * (frequency + 0.5)) / 2  # (8, 8), orthonormal but for row 0

@@ -29,7 +29,7 @@ class Batch:
 
     @property
     def negatives_per_pair(self) -> float:
-        """How many others of the batch may serve a pair as negatives, on average."""
+        """Mean number of other pairs of the batch that may serve a pair as negatives."""
         assert self.negatives.certain is not None  # `batches` always knows
         return float(self.negatives.certain.sum(1).float().mean())
 

@@ -18,7 +18,7 @@ WARPED = ("shape", "joint")  # recipes whose validation is under random warps
 
 @dataclass(frozen=True)
 class Shared:
-    """What was written, and from which point of the run."""
+    """The exported weights of a run: the card written beside them, and their recipe, steps and validation."""
 
     card: Path | None
     recipe: str
@@ -59,7 +59,7 @@ def share(
 
 
 def _purpose(name: str, about: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """What weights are for, and how they are used."""
+    """Return one line on the purpose of the weights, and lines of code or a command that use them."""
     if about["recipe"] == "shape":
         return "network for affine shapes: 32 x 32 grey patches to ellipses", [
             f"    hynet match a.jpg b.jpg --shape {name}"
@@ -76,7 +76,7 @@ def _purpose(name: str, about: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 
 def _loading(name: str, network: str) -> list[str]:
-    """How these weights are loaded: a network that is in none of our tables has to be given."""
+    """Write the code that loads these weights; a network that is in none of our tables has to be given."""
     if ":" in network:
         module, _, made = network.rpartition(":")
         if module == "__main__" or not made.isidentifier():  # cannot be imported

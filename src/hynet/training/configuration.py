@@ -149,7 +149,7 @@ class LossConfig(PairsConfig):
     compiled: bool = True  # on a CPU with a C++ compiler: the same mathematics, about twice as fast
 
     def options_of_the_loss(self) -> dict[str, float]:
-        """Those that are set; the loss itself says what it takes and within which bounds."""
+        """Return the loss options that are set; the loss itself checks their names and bounds."""
         named = {one.name: getattr(self, one.name) for one in fields(self) if one.metadata.get("of") == "the loss"}
         return {name: value for name, value in named.items() if value is not None} | self.loss_options
 

@@ -168,7 +168,7 @@ def _validate(task: Task, out: Path, about: Mapping[str, Any], log: Watch) -> No
 
 
 def one_ahead(endless: Iterator[Item]) -> Iterator[Item]:
-    """The same batches, each made during the step before: otherwise all cores but one would wait for it."""
+    """Prefetch batches, each made during the step before: otherwise all cores but one would wait for it."""
     with ThreadPoolExecutor(1, initializer=lambda: torch.set_num_threads(1)) as worker:
         following = worker.submit(next, endless)
         while True:

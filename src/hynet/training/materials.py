@@ -15,7 +15,7 @@ NEEDED = ("scene", "source", "licence")  # columns of the table of sources; othe
 
 @dataclass(frozen=True)
 class TrainingScene:
-    """Of a training set; a set that does not tell its scenes is one itself, of unknown photos."""
+    """A scene of a training set; a set that does not name its scenes counts as one, of an unknown number of photos."""
 
     name: str
     photos: int | None  # that patches were cut from
@@ -24,7 +24,7 @@ class TrainingScene:
 
 @dataclass(frozen=True)
 class Sources:
-    """Where scenes come from: scene -> what the table says of it, by the names of the columns."""
+    """The table of scenes' sources and licences: scene -> its row, by the names of the columns."""
 
     path: Path
     columns: tuple[str, ...]

@@ -53,7 +53,7 @@ def writing(out: Path, about: Mapping[str, Any], step: int, watch: Watch) -> Ite
 
 
 def save(path: Path, content: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    """By the first process, and never weights that are NaN or infinite."""
+    """Save a checkpoint, from the first process only, and never weights that are NaN or infinite."""
     if distributed.rank() == 0 and all(weights.isfinite().all() for weights in content["network"].values()):
         checkpoints.save(path, {**content, "about": dict(about)})
 

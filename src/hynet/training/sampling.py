@@ -1,4 +1,4 @@
-"""Which pairs meet in which batch.
+"""Sampling of the pairs that make each batch.
 
 Every batch is a function of the seed and its number alone, so a run can stop and go on anywhere.
 """
@@ -115,7 +115,7 @@ def pairs(
 
 
 def batches_per_epoch(data: Mixture | PatchSet, pairs_per_batch: int, pairs_per_epoch: int | None = None) -> int:
-    """As many as the patches of the data fill, or as the pairs that an epoch is said to have."""
+    """Count the batches of an epoch: as many as the data's patches fill, or as `pairs_per_epoch` takes."""
     count = np.unique(data.points, return_counts=True)[1]
     usable = count[count >= 2]
     _check_points(len(usable), pairs_per_batch)
@@ -143,7 +143,7 @@ def _check_points(points: int, pairs_per_batch: int) -> None:
 
 
 def _balanced(scene: Array, balance: float, at_least: int) -> Array:
-    """Which of the points (in random order) take part this time: fewer of the large scenes."""
+    """Select the points (given in random order) that take part this time: a smaller share of large scenes."""
     _, scene, size = np.unique(scene, return_inverse=True, return_counts=True)
     share = size ** (1 - balance)
     # A quarter of the points at a time: small scenes can then have a multiple of their share and repeat nothing.
@@ -167,7 +167,7 @@ def _side_by_side(rng: np.random.Generator, image: Array, place: Array | None, g
 
 
 def _winding(place: Array) -> Array:
-    """How far along a Z-shaped path through all cells of the plane each place lies: near there, near here. (P, 2)."""
+    """Position of each place (P, 2) along a Z-order curve through the cells of the plane: neighbours stay close."""
     cell = place.astype(np.int64)
     bits = np.arange(16)
     interleaved = (cell[:, :, None] >> bits & 1) << (2 * bits + np.array([[0], [1]]))  # x in even bits, y in odd

@@ -32,7 +32,7 @@ def shapes_of(numbers: Tensor) -> Tensor:
 
 
 def upright(A: Tensor) -> Tensor:
-    """The same as `features.detectors.shape.upright`, with gradients. (M, 2, 2)."""
+    """Make affine shapes (M, 2, 2) upright, of area one, as `features.detectors.shape.upright` does, with gradients."""
     (a, b), (c, d) = A.permute(1, 2, 0)
     first, area = torch.hypot(a, b), (a * d - b * c).abs()
     return _matrices(first, 0 * a, (a * c + b * d) / first, area / first) / area.sqrt()[:, None, None]

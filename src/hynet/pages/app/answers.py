@@ -41,7 +41,7 @@ Answer = Callable[[Request], Awaitable[Response]]
 
 
 def in_words(answer: Answer) -> Answer:
-    """What goes wrong is told in the page, in one sentence."""
+    """Wrap a handler so that any error becomes a response of one sentence, shown in the page."""
 
     @wraps(answer)
     async def answered(request: Request) -> Response:
@@ -235,7 +235,7 @@ def _side(request: Request) -> int:
 
 
 def _name(request: Request) -> str:
-    """Of an uploaded file; it travels in a header, which only scripts of this page can add."""
+    """Return the name of an uploaded file; it travels in a header, which only scripts of this page can add."""
     name = unquote(request.headers.get("x-name", ""))
     if not name:
         raise BadInput("an upload needs the name of its file in the header X-Name.")
@@ -264,7 +264,7 @@ async def _json(request: Request) -> Any:
 
 
 def _missing() -> str | None:
-    """Why nothing can be reconstructed here. Only looked up: COLMAP is imported where it works, in another process."""
+    """Say which package reconstruction needs, if it is missing. COLMAP is looked up only: another process uses it."""
     if all(find_spec(package) for package in ("pycolmap", "threadpoolctl", "scipy")):
         return None
     return "reconstruction needs pycolmap: pip install 'hynet-features[sfm]'"

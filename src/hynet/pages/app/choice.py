@@ -1,4 +1,4 @@
-"""What the page lets people choose, checked; and the same as a line of Python and of the command line."""
+"""The settings chosen in the page: their check, and the equivalent Python code and command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_PIXELS_OFF = 50.0
 
 @dataclass(frozen=True)
 class Choices:
-    """What there is to choose from: name -> what it is."""
+    """Everything that the page offers to choose from: name -> short description."""
 
     detectors: Mapping[str, str]
     models: Mapping[str, str]
@@ -39,7 +39,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Choice:
-    """How two photos are matched; None: as suits the model."""
+    """The settings to match two photos with; None takes what suits the model."""
 
     detector: str = "dog"
     model: str = "default"
@@ -51,7 +51,7 @@ class Choice:
 
     @classmethod
     def checked(cls, asked: Any, choices: Choices) -> Choice:
-        """What a request asks for. Names are looked up, so that no request opens a file by its path."""
+        """Check the settings in a request. Names are looked up, so that no request opens a file by its path."""
         if not isinstance(asked, dict) or not asked.keys() <= cls.__annotations__.keys():
             raise BadInput(f"settings are {', '.join(cls.__annotations__)}.")
         chosen = cls(**asked)
@@ -67,7 +67,7 @@ class Choice:
 
 
 def snippet(choice: Choice, names: tuple[str, str] | None) -> str:
-    """The same in Python; names: of the two photos, None for the example."""
+    """Return Python code that matches two photos with these settings; names are the photos', None for the example."""
     given = "".join(f", {name}={value!r}" for name, value in _unusual(choice).items())
     photos = "*example().paths" if names is None else f"{names[0]!r}, {names[1]!r}"
     imports = "import hynet\n" + ("from hynet.images.example import example\n" if names is None else "")
@@ -80,14 +80,14 @@ found.save("matches.png")
 
 
 def command(choice: Choice, names: tuple[str, str] | None) -> str:
-    """The same on the command line."""
+    """Return the command that matches two photos with these settings; names are the photos', None for the example."""
     given = [f"--{name.replace('_', '-')} {shlex.quote(str(value))}" for name, value in _unusual(choice).items()]
     photos = [_file(name) for name in names or ()]
     return " ".join(["hynet match", *photos, *given, "--out matches.png"])
 
 
 def _unusual(choice: Choice) -> dict[str, Any]:
-    """What is not the default, by the names of `hynet.match_photos`."""
+    """Return the settings that differ from the defaults, by the names of `hynet.match_photos`."""
     chosen = {each.name: getattr(choice, each.name) for each in fields(choice)}
     return {NAMED.get(name, name): value for name, value in chosen.items() if value != getattr(Choice, name)}
 

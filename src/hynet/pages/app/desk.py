@@ -46,6 +46,6 @@ class Desk:
             self._free.release()
 
     async def run(self, work: Callable[[], Value]) -> Value:
-        """What a function returns, which runs in a thread."""
+        """Wait for a turn, run a function in a thread and return its result."""
         async with self.turn():
             return await asyncio.to_thread(work)

@@ -1,4 +1,4 @@
-"""Who may ask: the Host and Origin of every request, the token where there is one, and what browsers may do with us.
+"""Access control: the Host and Origin of every request, the token where there is one, and headers for browsers.
 
 Another web site can make a browser send requests to localhost, directly or by giving its own name our address. Both
 show in the headers Origin and Host, so a request that names another site is refused.
@@ -37,7 +37,7 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Door:
-    """Where the page is, and who may enter."""
+    """The address that the page is served at, and the token, if any, that a visitor has to give."""
 
     host: str
     port: int
@@ -123,7 +123,7 @@ class Guard:
 
 
 def address(door: Door) -> str:
-    """What to type into a browser; with the token, which the page then takes out of sight."""
+    """Return the URL to type into a browser; with the token, which the page then takes out of sight."""
     host = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(door.host, door.host)
     query = f"?{urlencode({'token': door.token})}" if door.token else ""
     return f"http://{_bracketed(host)}:{door.port}/{query}"
@@ -156,5 +156,5 @@ def _is_address(name: str) -> bool:
 
 
 def _digest(text: str) -> bytes:
-    """Of one length, so that comparing takes the same time for every guess."""
+    """Hash a token to a fixed length, so that comparing takes the same time for every guess."""
     return hashlib.sha256(text.encode()).digest()

@@ -67,7 +67,7 @@ class _Described:
 
 
 class Memory:
-    """What was detected and described of two photos, for as long as they are shown."""
+    """A cache of the keypoints and descriptors of two photos, kept for as long as they are shown."""
 
     def __init__(self, photos: tuple[PagePhoto, PagePhoto], closed: threading.Event, *, example: bool) -> None:
         self.photos = photos
@@ -133,7 +133,7 @@ class RememberingExtractor(Extractor):
 
 
 def find(memory: Memory, choice: Choice) -> tuple[MatchedPhotos, dict[str, Any]]:
-    """What `hynet.match_photos` finds with these settings, and the same as the page reads it."""
+    """Match two photos with `hynet.match_photos` and these settings; return the result, also as JSON for the page."""
     memory.check()
     start = time.perf_counter()
     misses = opened.cache_info().misses
@@ -156,7 +156,7 @@ def find(memory: Memory, choice: Choice) -> tuple[MatchedPhotos, dict[str, Any]]
 
 
 def patches_png(found: MatchedPhotos, number: int) -> bytes:
-    """What the descriptor saw of a match, side by side, as a grey PNG."""
+    """Draw the two patches that were described for a match, side by side, as a grey PNG."""
     if not 0 <= number < len(found.matches):
         raise BadInput(f"there is no match {number}; there are {len(found.matches)}.")
     sides = [

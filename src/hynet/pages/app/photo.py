@@ -1,4 +1,4 @@
-"""What people upload -> photos in memory, or one sentence in the page that says why not."""
+"""Uploaded files -> photos in memory, or one sentence in the page that says why not."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def open_photo(path: Path, name: str) -> PagePhoto:
 
 
 def check_photo(path: Path, name: str) -> None:
-    """Its size by its header, before anything is decoded. What is no photo is told by who decodes it."""
+    """Refuse a photo that is too large by its header, before decoding it. Files that are no photos fail later."""
     try:
         width, height = images.size(path)
     except UnreadableImage:

@@ -124,7 +124,7 @@ def _pairs(model: Path) -> list[tuple[str, str, int, int]]:
 
 
 def _doctor(folder: Path) -> dict[str, Any] | None:
-    """What `hynet doctor` finds, by names that mean something to who uploaded the photos."""
+    """Diagnose the model as `hynet doctor` does, and write its page, without paths of folders on this machine."""
     try:
         found = examine(folder / MODEL)
     except HynetError:  # it ended before there was anything to examine

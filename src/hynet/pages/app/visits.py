@@ -34,7 +34,7 @@ class NoVisit(HynetError):
 
 
 class Visit:
-    """What one open page holds."""
+    """The state of one open page: its photos, its results and its reconstruction."""
 
     def __init__(self, root: Path) -> None:
         self.key = secrets.token_urlsafe(24)
@@ -179,6 +179,6 @@ def folder_of_visits() -> Iterator[Path]:
 
 
 def _is_ours(folder: Path) -> bool:
-    """What others leave there may be links to files of ours."""
+    """Whether a folder is a real one of this user; what others leave there may be links to files of ours."""
     status = folder.lstat()
     return stat.S_ISDIR(status.st_mode) and (not hasattr(os, "getuid") or status.st_uid == os.getuid())

@@ -1,2 +1,2 @@
-"""Why photos are missing in a model: `funnel.py` counts, `diagnosis.py` judges, `comparison.py` sets two beside each
-other, `graph.py` and `page.py` show it."""
+"""Diagnosis of photos missing in a model: `funnel.py` counts, `diagnosis.py` judges, `comparison.py` compares two
+models, `graph.py` and `page.py` show it."""

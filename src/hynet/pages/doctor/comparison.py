@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class ModelComparison:
-    """What both know, by name; None where one of them does not know the photo or the pair."""
+    """Two examined models side by side, by names; None where one of them does not know the photo or the pair."""
 
     first: Examination
     second: Examination
@@ -56,11 +56,11 @@ class ModelComparison:
 
     @property
     def notes(self) -> list[str]:
-        """What the tables of either do not tell."""
+        """Notes on gaps in the tables of both models, each after the name of its model."""
         return [f"{each.model}: {note}" for each in (self.first, self.second) for note in each.notes]
 
     def totals(self) -> list[tuple[str, tuple[int | None, int | None], float | None]]:
-        """What is counted, both counts, and how many times the first the second is."""
+        """Rows of the totals: name, count in each model, and the ratio of the second count to the first."""
         first, second = self.first.totals(), self.second.totals()
         rows = []
         for name, one in first.items():

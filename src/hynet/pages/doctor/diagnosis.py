@@ -66,7 +66,7 @@ UNKNOWN = ("unreadable", "no features")  # reasons of photos that never reached 
 
 @dataclass(frozen=True)
 class Finding:
-    """Why one photo is missing: a key of ADVICE, a sentence with the numbers, and what to try."""
+    """The reason that one photo is missing: a key of ADVICE, a sentence with the numbers, and what to try."""
 
     photo: str
     reason: str
@@ -76,7 +76,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Source:
-    """What a model was made from, so far as it is known."""
+    """The photos and options that a model was made from, so far as they are known."""
 
     photos: str  # the folder
     unreadable: Mapping[str, str] = field(default_factory=dict)  # photos that never reached the database -> why
@@ -161,7 +161,7 @@ def _reason(funnel: StageCounts, photo: PhotoCounts, links: Sequence[_Link], gro
 
 
 def _links(funnel: StageCounts) -> Mapping[int, list[_Link]]:
-    """Of each photo, the strongest first."""
+    """Collect the links of each photo to its partners, the strongest first."""
     links = defaultdict(list)
     for pair in funnel.pairs:
         for row, partner in ((pair.first, pair.second), (pair.second, pair.first)):
@@ -172,7 +172,7 @@ def _links(funnel: StageCounts) -> Mapping[int, list[_Link]]:
 
 
 def _groups(funnel: StageCounts) -> list[frozenset[int]]:
-    """Of each photo the rows of all that verified pairs lead to from it, its own among them."""
+    """Find the connected group of each photo: the rows that verified pairs lead to from it, its own among them."""
     neighbours = defaultdict(set)
     for pair in funnel.pairs:
         if pair.verified:

@@ -22,7 +22,7 @@ NAMED = 3  # of photos that are missing for the same reason
 
 @dataclass(frozen=True)
 class Examination:
-    """What the doctor found in one model folder."""
+    """The result of examining one model folder: counts, a finding for each missing photo, notes."""
 
     model: str
     database: Path | None
@@ -32,7 +32,7 @@ class Examination:
 
     @property
     def summary(self) -> str:
-        """How much of the folder became a model."""
+        """One sentence with the numbers of photos in the model, missing photos, 3-D points and pairs."""
         everyone = len(self.funnel.photos) + sum(finding.reason in UNKNOWN for finding in self.findings)
         matched, verified, both = (
             sum(bool(getattr(pair, stage)) for pair in self.funnel.pairs) for stage in STAGES[1:]
@@ -125,7 +125,7 @@ def find_models(folder: Path) -> list[Path]:
 
 
 def _source(folder: Path) -> Source:
-    """What the model was made from, as `hynet reconstruct` wrote it down."""
+    """Read the photos and options that a model was made from, as `hynet reconstruct` noted them."""
     try:
         told = json.loads((folder / "photos.json").read_text(encoding="utf-8"))
         unreadable = {str(name): str(why) for name, why in told["unreadable"].items()}
@@ -139,7 +139,7 @@ def _source(folder: Path) -> Source:
 
 
 def _notes(funnel: StageCounts, folder: Path, models: Sequence[Path], database: Path | None) -> list[str]:
-    """What the tables do not tell."""
+    """Write notes on the whole model: missing tables, photos not in the database, flat scenes."""
     notes = []
     if not models:
         notes.append("Only a database was found, no model yet.")

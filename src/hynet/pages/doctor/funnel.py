@@ -1,4 +1,4 @@
-"""How many keypoints got how far, per photo and pair: detected, matched, verified, triangulated."""
+"""Counts of keypoints that reached each stage, per photo and pair: detected, matched, verified, triangulated."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def _charts(run: Run) -> str:
 
 
 def _picture(told: Mapping[str, Any]) -> Curves | Bars:
-    """As it was before it was written to the file."""
+    """Rebuild a figure from its form in a result file."""
     if told["kind"] == "curves":
         return Curves(told["title"], told["x"], told["y"], told["lines"], bool(told["log_x"]), told.get("level"))
     return Bars(told.get("title", ""), told["panels"], told["marks"])

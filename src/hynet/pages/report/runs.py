@@ -17,7 +17,7 @@ Numbers = Mapping[str, Mapping[str, Any]]  # method -> column -> number or None
 
 @dataclass(frozen=True)
 class Run:
-    """What one file, or several that measured alike, tell; benchmarks/results.py writes them."""
+    """The results in one file, or in several that measured alike, as `hynet evaluate --out` writes them."""
 
     files: Sequence[str]
     benchmark: str
@@ -56,7 +56,7 @@ def read(path: Path) -> Run:
 
 
 def json_files(places: Sequence[Path]) -> Iterator[Path]:
-    """Those given, and those in the folders given and the folders in them."""
+    """Yield the result files among these places: files as they are, folders searched at any depth."""
     for place in places:
         if not place.exists():
             raise DataNotFound(f"no {place}; give a folder that `hynet evaluate --out` wrote.")
