@@ -58,6 +58,13 @@ def run(
         return _share(model, to, card, sources)
     if card or sources:
         raise BadInput("a card goes with weights to share; give --to a name that ends in .safetensors.")
+    return _without_torch(model, to, int8, support, ratio, {"trained on": trained_on, "licence": licence})
+
+
+def _without_torch(
+    model: Path, to: Path, int8: Path | None, support: float | None, ratio: float | None, noted: dict[str, str]
+) -> Report:
+    """Write a file that runs without torch, check it, and report its size."""
     if ratio is not None and not 0 < ratio <= 1:
         raise BadInput(f"the ratio must be above 0 and at most 1, got {ratio:g}; 0.9 is usual.")
     if support is not None and not 0 < support < inf:
@@ -67,7 +74,7 @@ def run(
 
     if support is None:
         support = learnt_from(model) or SUPPORT_SIGMAS
-    told = {"support": support, "ratio": ratio, "trained on": trained_on, "licence": licence}
+    told = {"support": support, "ratio": ratio, **noted}
     about = {key: str(value) for key, value in told.items() if value}
     found: dict[str, Any]
     if int8 is None:

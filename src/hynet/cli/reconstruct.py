@@ -19,6 +19,7 @@ from typing import Annotated, Literal
 import tyro
 
 from ..features.settings import FeatureSettings
+from ..sfm.mapping import Reconstructed
 from ..sfm.reconstruct import KEYPOINTS, reconstruct
 from ..sfm.undistortion import need_apart
 from ..sfm.undistortion import undistort as write_undistorted
@@ -97,6 +98,10 @@ def run(
         )
         if undistort is not None:
             write_undistorted(out, photos, undistort, progress=progress)
+    return _report(done, out, undistort)
+
+
+def _report(done: Reconstructed, out: Path, undistort: Path | None) -> Report:
     lines = [
         f"{done.registered} of {done.photos} photos registered, {done.points} points seen by {done.track_length:.2f} "
         f"photos each, {done.reprojection_error:.2f} px off on average.",
