@@ -3,13 +3,14 @@
 import json
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from research.matcher import made_pairs, real_pairs, shards  # noqa: E402
-from research.matcher.describing import circles  # noqa: E402
+from research.matcher.describing import MODELS, circles, extractors  # noqa: E402
 from research.matcher.evaluate import interval  # noqa: E402
 from research.matcher.examples import RIGHT, UNKNOWN, WRONG, Pool, labels, points  # noqa: E402
 from research.matcher.graph import BESIDE, beside, winners  # noqa: E402
@@ -17,6 +18,7 @@ from research.matcher.graph import candidates as edges_of  # noqa: E402
 from research.matcher.hynet_paths import Features, match  # noqa: E402
 from research.matcher.network import Glue, judged, prepare  # noqa: E402
 from research.matcher.train import Run, train  # noqa: E402
+from research.matcher.train import main as train_command  # noqa: E402
 
 SIZE = 640, 480
 H = np.array([[0.8, -0.3, 120.0], [0.3, 0.8, -40.0], [0.0, 0.0, 1.0]])  # a similarity: scale .85, turn 20.6 degrees
@@ -216,3 +218,23 @@ def test_made_views_of_a_photo_agree_with_their_homography():
 
 def test_an_interval_of_equal_gains_is_their_value():
     assert interval(np.full(12, 3.0), ["a", "b"] * 6) == [3.0, 3.0, 3.0]
+
+
+def test_a_made_pair_has_8_bit_descriptors_of_each_model_for_each_keypoint(tmp_path):
+    noise = np.random.default_rng(0).integers(0, 256, (160, 200)).astype(np.uint8)
+    photo = cv2.resize(cv2.GaussianBlur(noise, (0, 0), 1.0), None, fx=5, fy=5, interpolation=cv2.INTER_CUBIC)
+    cv2.imwrite(str(tmp_path / "photo.png"), cv2.normalize(photo, None, 0, 255, cv2.NORM_MINMAX))
+    both, truth = made_pairs.make(0, [tmp_path / "photo.png"], extractors(MODELS))
+    assert len(truth.positives) > 50
+    for one in both:
+        assert set(one.codes) == set(MODELS)
+        assert all(codes.dtype == np.int8 and codes.shape == (len(one), 128) for codes in one.codes.values())
+
+
+def test_a_folder_without_shards_is_told(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["train", str(tmp_path), str(tmp_path / "run"), "--steps", "1"])
+    with pytest.raises(SystemExit) as left:
+        train_command()
+    assert left.value.code == 2
+    assert f"no shards in {tmp_path}" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

@@ -13,7 +13,7 @@ MODELS = ("light", "default")
 
 
 def extractors(models: Sequence[str], keypoints: int = 4096) -> dict[str, Extractor]:
-    return {model: Extractor("dog", model, keypoints, orientation="upright") for model in models}
+    return {model: Extractor(model=model, max_keypoints=keypoints, orientation="upright") for model in models}
 
 
 def described(image: Array, keypoints: Keypoints, models: Mapping[str, Extractor]) -> dict[str, Array]:

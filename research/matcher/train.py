@@ -140,6 +140,8 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    if not any(options.shards.glob("*.npz")):
+        parser.error(f"no shards in {options.shards}; research.matcher.pairs makes them.")
     torch.set_num_threads(1)
     asked: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
