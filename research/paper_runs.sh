@@ -40,7 +40,7 @@ hardnet 0.5 1.0 1.5
 ROWS
 else
   names="hynet sosnet hynet-bn hynet-sosr hardnet loss-a"
-  if [ "$what" = 12800 ]; then names="hynet sosnet hynet-bn"; fi
+  if [ "$what" = 12800 ]; then names="hynet-bn hynet sosnet"; fi  # what is first gives way last
   for name in $names; do
     for seed in 0 1 2; do run "$what/$name-$seed" "$what" "$seed" ${row[$name]} $(margin_of "$name"); done
   done
