@@ -111,6 +111,8 @@ def start(state: State, queue: Queue, data: Path) -> str:
     """Leave the loop behind, unless it runs."""
     if group := state.group():
         return f"runs already, as group {group}"
+    if not (data / "train").is_dir():
+        raise CannotRun(f"{data} has no folder train/; give the folder of the photos, which has train/ and eval/.")
     if all(state.done(run) for run in queue.runs):
         return "all runs are done"
     prepare(state.clone, queue)

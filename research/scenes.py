@@ -137,6 +137,9 @@ def main() -> None:
     given = sys.argv[1:]
     cut = given.index("--") if "--" in given else len(given)
     asked = parser.parse_args(given[:cut])
+    for folder in (asked.data, *(asked.data / name for name in asked.scenes)):
+        if not folder.is_dir():
+            parser.error(f"no folder {folder}; DATA has a folder of photos a scene.")
     make = by_sift(asked.like) if asked.what == "sift" else by_hynet(given[cut + 1 :] or list(OPTIONS))
     loop(asked.data, asked.out, asked.scenes, make)
 

@@ -166,4 +166,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
-    table(**vars(parser.parse_args()))
+    asked = parser.parse_args()
+    if not asked.data.is_dir() or not any(asked.out.glob(".logs/*.done")):
+        parser.error(f"{asked.data} has no scenes, or {asked.out} none that research.scenes made.")
+    table(asked.data, asked.out)

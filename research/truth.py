@@ -189,4 +189,7 @@ if __name__ == "__main__":
     parser.add_argument("ours", type=Path)
     parser.add_argument("sift", type=Path)
     asked = parser.parse_args()
+    for folder in (asked.ours, asked.sift):
+        if not any((folder / name / "images.bin").exists() for name in apart()):
+            parser.error(f"{folder} has no model of a choosing scene; research.scenes makes them.")
     make(asked.ours, asked.sift, HERE)

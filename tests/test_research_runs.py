@@ -21,7 +21,7 @@ class Bench:
     def __init__(self, folder: Path, first: str = TICKS.format(name="first")):
         self.folder, self.out = folder, folder / "runs" / "out"
         self.data = folder / "data"
-        self.data.mkdir()
+        (self.data / "train").mkdir(parents=True)
         repository = folder / "repository"
         git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(repository)]
         subprocess.run(["git", "init", "-q", str(repository)], check=True)
@@ -198,4 +198,6 @@ def test_page_has_what_is_needed_to_go_on_elsewhere_and_skipped_runs_count_as_do
 def test_mistakes_get_one_sentence(bench):
     assert "has no run third" in bench("skip", "third", code=2)
     assert "needs the folder of the photos" in bench("start", code=2)
+    assert "has no folder train/" in bench("start", str(bench.folder), code=2)
+    assert bench.stands() == {"first": "waits", "second": "waits"}
     assert "nothing runs" in bench("go")

@@ -1,6 +1,8 @@
 """The lists that a matcher is judged on, from two small models of which one is known to be wrong in one photo."""
 
 import csv
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -194,3 +196,13 @@ def test_pairs_that_were_verified_are_listed_by_name(tmp_path):
     names = sorted(image.name for image in made.images.values())
     listed = {tuple(sorted(line.split())) for line in verified(tmp_path / "database.db").splitlines()}
     assert listed == {(names[0], names[1]), (names[0], names[2]), (names[1], names[2])}
+
+
+def test_a_folder_without_models_leaves_the_lists_alone(folders, tmp_path):
+    lists = [truth.HERE / name for name in ("choosing_pairs.csv", "hard_pairs.csv", "different_places.csv", "truth.md")]
+    before = [file.read_bytes() for file in lists]
+    command = [sys.executable, "-m", "research.truth", str(folders[0]), str(tmp_path)]
+    ran = subprocess.run(command, cwd=truth.HERE.parent, capture_output=True, text=True)
+    assert ran.returncode == 2
+    assert f"{tmp_path} has no model of a choosing scene" in ran.stderr
+    assert [file.read_bytes() for file in lists] == before

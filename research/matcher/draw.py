@@ -64,11 +64,14 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
+    if not any(options.shards.glob("*.npz")):
+        parser.error(f"no shards in {options.shards}; research.matcher.pairs makes them.")
     options.out.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(options.seed)
     pool = Pool(options.shards)
+    odds = {kind: share for kind, share in {"real": 0.5, "made": 0.4, "poor": 0.1}.items() if kind in pool.of_kind}
     for number in range(options.count):
-        found = pool.of_kind[("real", "made", "poor")[int(random.choice(3, p=[0.5, 0.4, 0.1]))]]
+        found = pool.of_kind[str(random.choice(list(odds), p=np.array(list(odds.values())) / sum(odds.values())))]
         row, truths = found[random.integers(len(found))]
         truth = truths[random.integers(len(truths))]
         a, b = (pool.shards[row].photos[each] for each in truth.photos)

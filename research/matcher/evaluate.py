@@ -180,6 +180,9 @@ def main() -> None:
     parser.add_argument("--nearest", action="store_true", help="all mutual nearest neighbours, too")
     parser.add_argument("--out", type=Path, help="errors of the matcher, a file a model and count")
     options = parser.parse_args()
+    for path in (options.list, options.scenes, options.data, *filter(None, [options.weights])):
+        if not path.exists():
+            parser.error(f"no {path}.")
     torch.set_num_threads(1)
     options.cache.mkdir(parents=True, exist_ok=True)
     listed = read_list(options.list)[:: options.every]

@@ -101,6 +101,9 @@ def main() -> None:
     each.add_argument("out", type=Path)
     each.add_argument("--model", default="light")
     options = vars(parser.parse_args())
+    for name in ("reconstructed", "data"):
+        if name in options and not any(options[name].glob("*/")):
+            parser.error(f"no scenes in {options[name]}.")
     {"real": real, "made": made, "describe": describe}[options.pop("command")](**options)
 
 
