@@ -17,7 +17,7 @@ import torch
 from .. import __version__
 from ..errors import BadInput, BadWeights
 from ..features.descriptors import DESCRIPTORS
-from ..features.descriptors.loading import models
+from ..features.models import shipped
 from ..runtime import fingerprints
 from ..runtime.files import atomic_write
 from . import distributed
@@ -118,13 +118,10 @@ def about(recipe: str, config: RunConfig, data: Mapping[str, Any]) -> dict[str, 
 
 def _weights_of(config: RunConfig) -> dict[str, str | None]:
     """Fingerprints of other networks that a training looks at, where they are files."""
-    others = {name: getattr(config, name, None) for name in ("teacher", "descriptor", "shape")}
-    return {name: _fingerprint(str(given)) for name, given in others.items() if given}
-
-
-def _fingerprint(model: str) -> str | None:
-    """None of a name, which is no file."""
-    return None if model in DESCRIPTORS else fingerprints.weights(models().get(model, Path(model)))
+    others = {name: str(given) for name in ("teacher", "descriptor", "shape") if (given := getattr(config, name, None))}
+    ours = shipped("descriptor")
+    files = {name: ours.get(given, Path(given)) for name, given in others.items() if given not in DESCRIPTORS}
+    return {name: fingerprints.weights(files[name]) if name in files else None for name in others}
 
 
 def check_same_run(path: Path, saved: Mapping[str, Any], now: Mapping[str, Any], config: RunConfig) -> None:

@@ -12,7 +12,6 @@ import numpy as np
 
 from ..errors import BadData, BadInput
 from ..runtime.arrays import Array, load_arrays, save_arrays
-from . import showing
 from .keypoints import Keypoints
 
 
@@ -86,6 +85,8 @@ class Features:
 
     def _repr_html_(self) -> str:
         """Show the keypoints in a notebook."""
+        from . import showing
+
         points = self.keypoints
         name = self.photo.name if isinstance(self.photo, Path) else "a photo"
         words = f"{len(self)} features of {self.descriptors.shape[1]} numbers, in {name}"

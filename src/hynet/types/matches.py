@@ -10,7 +10,6 @@ import numpy as np
 
 from ..errors import BadData, BadInput
 from ..runtime.arrays import Array, load_arrays, save_arrays
-from . import showing
 from .features import Features
 
 
@@ -67,6 +66,8 @@ class Matches:
 
     def _repr_html_(self) -> str:
         """Show the distances in a notebook."""
+        from . import showing
+
         if not len(self):
             return showing.histogram(self.distances, 1, "no matches")
         low, middle, high = np.percentile(self.distances, (0, 50, 100))

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from . import showing
-
 
 @dataclass(frozen=True)
 class Table:
@@ -41,6 +39,8 @@ class Table:
 
     def _repr_html_(self) -> str:
         """Show the table in a notebook."""
+        from . import showing
+
         return showing.table(self.title, self._lines())
 
     def _lines(self) -> list[list[str]]:
