@@ -69,8 +69,7 @@ def train(
 
     out = as_path(out, "the run folder")
     config = _settings(recipe, network, loss, settings)
-    own = {"network": network, "loss": loss}
-    own = {name: made for name, made in own.items() if made is not None and not isinstance(made, str)}
+    own = {name: made for name, made in (("network", network), ("loss", loss)) if not isinstance(made, str | None)}
     task = TASKS[config.task].imported()
     if not validate_on_training:
         check_apart(data, validate, "Validate on another set, or add --validate-on-training.")
@@ -78,8 +77,7 @@ def train(
     checks = _by_name(validate, lambda root: task.load_validation(config, root))
     with distributed.joined():
         place = distributed.device_named(device)
-        unnamed = "custom" if isinstance(config, TrainConfig) else config.task
-        name = recipe_name or (recipe if isinstance(recipe, str) else unnamed)
+        name = recipe_name or _name(recipe)
         about = checkpoints.about(name, config, {name: task.fingerprint(one) for name, one in sets.items()})
         checkpoint = run_folder.previous(out, about, config, resume)
         ready = task(config, sets, checks, place, resumed=checkpoint is not None, **own)
@@ -118,6 +116,13 @@ def _settings(recipe: str | RunConfig, network: Any, loss: Any, settings: Mappin
         raise BadInput(f"a run has no setting {' and no '.join(strange)}; the settings are {', '.join(known)}.")
     lengths = dict.fromkeys(LENGTHS) if any(name in LENGTHS for name in settings) else {}
     return replace(config, **{**lengths, **settings})
+
+
+def _name(recipe: str | RunConfig) -> str:
+    """Name of a recipe; settings of one's own are called "custom", or by their task."""
+    if isinstance(recipe, str):
+        return recipe
+    return "custom" if isinstance(recipe, TrainConfig) else recipe.task
 
 
 def _label(made: Any, kind: str) -> str:
