@@ -12,7 +12,7 @@ Example: hynet reconstruct photos/ --out model/
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -31,6 +31,22 @@ SETTINGS = FeatureSettings(max_keypoints=KEYPOINTS)
 COMMON = ("extractor", "detector", "model", "max-keypoints", "features", "matches", "mapper")
 
 
+@dataclass(frozen=True)
+class MappingSettings:
+    """Options of the command that say how a model is mapped; the comments are its help."""
+
+    # Photo by photo (incremental), or all photos at once (global), which is faster for thousands of photos.
+    mapper: Literal["incremental", "global"] = "incremental"
+    # Mapper threads; more than one is faster, but the same photos can then give a different model each time.
+    mapper_threads: int = 1
+    # Locate the keypoints of the model more exactly, by aligning the photos that see a point, and adjust it to them;
+    # --no-refine leaves them where they were detected.
+    refine: bool = True
+
+
+MAPPING = MappingSettings()
+
+
 def run(
     photos: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")],
     *,
@@ -41,9 +57,7 @@ def run(
     pairs: str = "auto",
     ratio: float | None = None,
     camera: str = "auto",
-    mapper: Literal["incremental", "global"] = "incremental",
-    mapper_threads: int = 1,
-    refine: bool = True,
+    mapping: tyro.conf.OmitArgPrefixes[MappingSettings] = MAPPING,
     jobs: int = 0,
     cluster: str = "local",
     undistort: Path | None = None,
@@ -64,11 +78,6 @@ def run(
             matches that are probably correct are kept, given their ratio and neighbours that moved alike.
         camera: auto takes focal lengths from EXIF; shared has one camera for all photos of the same size; or a known
             camera as COLMAP writes it, MODEL,NUMBER,NUMBER...
-        mapper: Photo by photo (incremental), or all photos at once (global), which is faster for thousands of photos.
-        mapper_threads: Mapper threads; more than one is faster, but the same photos can then give a different model
-            each time.
-        refine: Locate the keypoints of the model more exactly, by aligning the photos that see a point, and adjust it
-            to them; --no-refine leaves them where they were detected.
         jobs: Extraction processes and matching threads; 0 means one per core. With --cluster slurm, Slurm jobs.
         cluster: Where features are extracted and matched: local (this machine), dask://HOST:PORT or slurm, as for
             `hynet extract`.
@@ -88,9 +97,7 @@ def run(
             pairs=pairs,
             ratio=ratio,
             camera=camera,
-            mapper=mapper,
-            mapper_threads=mapper_threads,
-            refine=refine,
+            **vars(mapping),
             jobs=jobs if workers is None else 0,
             cluster=workers,
             overwrite=overwrite,
