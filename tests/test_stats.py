@@ -16,19 +16,15 @@ from research.source import Route, Source
 # Numbers that have not reached their floor yet -> what they may be meanwhile. Lower them as the package shrinks; a row
 # whose floor is reached leaves the dict. Counts of lines have a hundredth more, for changes that are on their way.
 LIMITS = {
-    "files": 294,
-    "lines": 35000,
-    "code_lines": 24890,
-    "lines_together": 45500,
-    "reachable (match)": 5290,
-    "reachable (train)": 3128,
-    "reachable (reconstruct)": 9710,
-    "reachable (evaluate)": 8090,
+    "files": 273,
+    "lines": 34670,
+    "code_lines": 24580,
+    "lines_together": 43260,
+    "reachable (match)": 4613,
+    "reachable (reconstruct)": 8169,
+    "reachable (evaluate)": 6417,
     "reachable_anyhow (match)": 5600,
-    "reachable_anyhow (train)": 3696,
-    "functions_over_60": 9,
-    "docstrings_odd": 420,
-    "files_to_first_pixel": 12,
+    "files_to_first_pixel": 7,
 }
 KEYS = {
     "entries",
