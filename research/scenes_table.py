@@ -102,7 +102,7 @@ def table(data: Path, out: Path) -> None:
     write(HERE / "scenes.csv", list(rows[0]), [list(row.values()) for row in rows])
     write(HERE / "cameras.csv", CAMERA, cameras)
     write(HERE / "pairs.csv", ["scene", "a", "b", "shared", "angle"], all_pairs)
-    (HERE / "scenes.md").write_text(page(rows))
+    (HERE / "scenes.md").write_text(page(rows, len(ordered(data))))
 
 
 CAMERA = ["scene", "photo", "model", "width", "height", "parameters", "qw", "qx", "qy", "qz", "tx", "ty", "tz"]
@@ -126,16 +126,16 @@ def write(file: Path, head: list[str], rows: list[list]) -> None:
         writer.writerows(rows)
 
 
-def page(rows: list[dict]) -> str:
+def page(rows: list[dict], asked: int) -> str:
     split = [row for row in rows if is_split(row)]
     total = {key: sum(row[key] for row in rows) for key in rows[0] if isinstance(rows[0][key], int)}
     lines = [
         "# Reconstructed scenes",
         "",
-        "Written by `python -m research.scenes_table`. Every scene is in scenes.csv, its cameras in cameras.csv,",
+        "Written by `python -m research.scenes_table`. Each scene is in scenes.csv, its cameras in cameras.csv,",
         "its pairs in pairs.csv, where a and b count the scene's photos in cameras.csv from 0.",
         "",
-        f"{len(rows)} scenes: {total['registered']:,} of {total['photos']:,} photos registered,",
+        f"{len(rows)} of {asked} scenes: {total['registered']:,} of {total['photos']:,} photos registered,",
         f"{total['points']:,} points; {total['pairs']:,} pairs share 15 points, {total['fewer points']:,} fewer.",
         "",
         "| pairs that share 15 points or more | training | choosing |",
