@@ -252,24 +252,6 @@ def correlation(a: Array, b: Array) -> Array:
     return (a * b).sum(1) / np.sqrt((a * a).sum(1) * (b * b).sum(1))
 
 
-def test_scenes_of_an_older_set_are_kept_but_those_that_sift_could_not_join_are_tried_again(
-    made, photos: Path, tmp_path: Path
-):
-    out = tmp_path / "set"
-    shutil.copytree(made[0], out)
-    for name in ("planes", "strangers"):
-        path = out / ".parts" / name / "part.json"
-        older = json.loads(path.read_text())
-        del older["registered_by"], older["settings"]["elliptic"]
-        path.write_text(json.dumps(older))
-    before = {name: (out / ".parts" / name / "part.json").stat().st_mtime_ns for name in ("planes", "strangers")}
-    summary = build(photos, out)
-    after = {name: (out / ".parts" / name / "part.json").stat().st_mtime_ns for name in before}
-    assert after["planes"] == before["planes"]
-    assert after["strangers"] != before["strangers"]
-    assert summary["scenes"][0]["registered_by"] == "sift"
-
-
 def test_a_scene_with_a_replaced_photo_is_made_again_even_if_size_and_time_are_equal(
     made, photos: Path, tmp_path: Path
 ):

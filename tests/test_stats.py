@@ -23,7 +23,8 @@ LIMITS = {
     "reachable (match)": 4613,
     "reachable (reconstruct)": 8169,
     "reachable (evaluate)": 6417,
-    "reachable_anyhow (match)": 5600,
+    "reachable_anyhow (match)": 5950,  # rose when imports moved into the functions that need them
+    "reachable_anyhow (evaluate)": 9250,
     "files_to_first_pixel": 7,
 }
 KEYS = {

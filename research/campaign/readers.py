@@ -451,7 +451,7 @@ def _read_results(folder: Path) -> Any:
 
 
 def _part(folder: Path) -> None:
-    from hynet.features.folder import Settings, extract_all
+    from hynet.features.folder import FeatureSettings, extract_all
     from hynet.features.rotation_check import SAMPLING
 
     (folder / "photos").mkdir()
@@ -463,13 +463,13 @@ def _part(folder: Path) -> None:
             raise KeyboardInterrupt
 
     with contextlib.suppress(KeyboardInterrupt):
-        extract_all(folder / "photos", folder / "f.h5", Settings(model="rootsift"), progress=cut_off)
+        extract_all(folder / "photos", folder / "f.h5", FeatureSettings(model="rootsift"), progress=cut_off)
 
 
 def _read_part(folder: Path) -> Any:
-    from hynet.features.folder import Settings, extract_all
+    from hynet.features.folder import FeatureSettings, extract_all
 
-    assert extract_all(folder / "photos", folder / "f.h5", Settings(model="rootsift")).photos == 2
+    assert extract_all(folder / "photos", folder / "f.h5", FeatureSettings(model="rootsift")).photos == 2
     return _read_features_of(folder / "f.h5")
 
 

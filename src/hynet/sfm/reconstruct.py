@@ -79,8 +79,11 @@ def reconstruct(
     overwrite: make the model anew where `out` has one made with other settings or photos, instead of refusing.
     """
     out = images.home(as_path(out, "the folder for the model"))
+    settings = DEFAULTS if settings is None else settings
+    if not isinstance(settings, FeatureSettings):
+        raise BadInput(f"settings must be FeatureSettings, got {type(settings).__name__}; give model=... and so on.")
     colmap.pycolmap()  # fails before anything is read if the package is missing
-    inputs = Inputs.read(photos, (settings or DEFAULTS).replace(**options), features, matches, ratio, camera)
+    inputs = Inputs.read(photos, settings.replace(**options), features, matches, ratio, camera)
     _check(inputs, pairs, mapper, mapper_threads, jobs)
     jobs = jobs or len(cores())
     with exclusive_lock(make_folder(out)), note_what_is_kept(out):
