@@ -30,7 +30,8 @@ WITH_A_NAME = {
 
 def commands() -> list[list[str]]:
     """Of lines that are indented, and of words between backticks."""
-    found = re.findall(r"^    (hynet .+)$", TEXT, re.MULTILINE) + re.findall(r"`(hynet [^`]+)`", TEXT)
+    joined = TEXT.replace("\\\n", " ")
+    found = re.findall(r"^    (hynet .+)$", joined, re.MULTILINE) + re.findall(r"`(hynet [^`]+)`", joined)
     return [shlex.split(line) for line in dict.fromkeys(found)]
 
 

@@ -45,6 +45,12 @@ def test_items_that_crash_or_eat_memory_are_found_and_the_rest_is_done(cluster):
     assert found == {k: k * k for k in range(1, 7)}
 
 
+def test_a_pool_whose_run_was_left_early_gives_the_next_run_its_own_results(cluster):
+    first = iter([Batch("poison:squares", None, (k,), SECONDS) for k in (10, 11, 12, 13)])
+    next(run_batches(cluster, partial(next, first, None)))  # the others are still under way
+    assert results(cluster, [1, 2, 3, 4], size=1) == {1: 1, 2: 4, 3: 9, 4: 16}
+
+
 def test_an_item_that_hangs_is_ended_by_the_watchdog(cluster):
     found = results(cluster, [1, "hang"], size=1, seconds=2.0)
     assert found == {1: 1, "hang": "poison:squares took more than 2 seconds."}

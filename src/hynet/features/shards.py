@@ -7,6 +7,7 @@ and a shard is written whole from its parts: what was done is never lost.
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -192,7 +193,7 @@ def assemble(spec: ExtractionSpec, shards: Sequence[Shard]) -> None:
             if some:  # those of other photos wait for a run that asks for them
                 part.unlink()
         if spec.in_collection and not any(shard.parts.glob(f"*{PART}")):
-            shard.parts.rmdir()
+            shutil.rmtree(shard.parts, ignore_errors=True)  # also what a killed process had begun to write
 
 
 def sample_photos(model: str, photos: Sequence[ListedPhoto]) -> list[PhotoSample | None]:

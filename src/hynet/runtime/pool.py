@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Hashable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from subprocess import TimeoutExpired
 from typing import Any, Literal, Protocol
 
@@ -32,6 +33,7 @@ SCHEMES = ("dask://", "tcp://", "tls://")
 TRIES = 2  # of an item alone: its worker may have been killed from outside
 REFUSALS = 100  # by workers, before we think that it is all of them
 ALL_FAIL = 8  # items that failed with nothing done: then it is not the items
+_TICKETS = count()  # never the same twice, so that no outcome is taken for that of another batch
 
 
 @dataclass(frozen=True)
@@ -117,18 +119,20 @@ def run_batches(pool: Pool, source: Callable[[], Batch | None]) -> Iterator[tupl
     """
     again: deque[Batch] = deque()
     under_way: dict[int, Batch] = {}
-    tickets = refusals = failures = successes = 0
+    refusals = failures = successes = 0
     while True:
         while len(under_way) < 2 * pool.slots():
             batch = again.popleft() if again else source()
             if batch is None:
                 break
-            pool.submit(tickets, batch.function, batch.context, batch.items, seconds=batch.seconds)
-            under_way[tickets] = batch
-            tickets += 1
+            ticket = next(_TICKETS)
+            pool.submit(ticket, batch.function, batch.context, batch.items, seconds=batch.seconds)
+            under_way[ticket] = batch
         if not under_way:
             return
         ticket, outcome = pool.next()
+        if ticket not in under_way:  # of an earlier run with this pool, which ended before its batches
+            continue
         batch = under_way.pop(ticket)
         if outcome.how == "done":
             successes += 1
